@@ -1,0 +1,1 @@
+"""Membership-inference security of compressed models."""
