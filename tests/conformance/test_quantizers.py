@@ -1,0 +1,238 @@
+"""What every quantizer must do, found by its file name: a new file is tested without an edit here."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from discreet.quantizers import Quantized, Quantizer, QuantizerError, names, parse, quantize, quantize_stack
+
+GRANULARITIES = ("model", "tensor", "channel", "group(7)")
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+# Parameters of which more means finer, with values to try, coarsest first.
+FINER = {"bits": (2, 3, 4, 6, 8), "size": (2, 4, 8, 16, 32)}
+NOT_PERMUTABLE = {"vector": "a block is a run of consecutive weights, and k-means adds blocks in their order"}
+
+
+def variants() -> list[Quantizer]:
+    """Every method by default, and with each value of the fields that methods share."""
+    found = []
+    for name in names():
+        default: Any = parse(name)
+        fields = {field.name for field in dataclasses.fields(default)}
+        found.append(default)
+        if "granularity" in fields:
+            found += [dataclasses.replace(default, granularity=each) for each in GRANULARITIES[1:]]
+        if "scope" in fields:
+            found.append(dataclasses.replace(default, scope="weights"))
+        if "scale" in fields:
+            found += [
+                dataclasses.replace(default, scale="absmean", granularity=each) for each in GRANULARITIES
+            ]
+    return found
+
+
+VARIANTS = variants()
+every = pytest.mark.parametrize("quantizer", VARIANTS, ids=str)
+
+
+def state(dtype: torch.dtype = torch.float32, seed: int = 0) -> dict[str, Tensor]:
+    """Weights of a small network, with a 0-axis tensor, an integer one and running statistics."""
+    torch.manual_seed(seed)
+    shapes = {"0.weight": (6, 3, 2, 2), "0.bias": (6,), "4.weight": (5, 33), "4.bias": (5,), "gain": ()}
+    weights = {name: (0.1 * torch.randn(shape)).to(dtype) for name, shape in shapes.items()}
+    return weights | {"1.running_mean": torch.randn(6).to(dtype), "steps": torch.tensor(7)}
+
+
+def stack(models: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    states = [state(dtype, seed) for seed in range(models)]
+    return {name: torch.stack([each[name] for each in states]) for name in states[0]}
+
+
+def bits(tensor: Tensor) -> bytes:
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+@every
+def test_the_spec_round_trips(quantizer: Quantizer) -> None:
+    assert parse(str(quantizer)) == quantizer
+    assert str(parse(str(quantizer))) == str(quantizer)
+
+
+@every
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_input_is_left_alone_and_types_shapes_and_names_are_kept(
+    quantizer: Quantizer, dtype: torch.dtype
+) -> None:
+    given = state(dtype)
+    before = {name: bits(tensor) for name, tensor in given.items()}
+    done = quantize(given, quantizer)
+    assert {name: bits(tensor) for name, tensor in given.items()} == before
+    assert list(done.dense) == list(given)
+    for name, tensor in given.items():
+        assert done.dense[name].dtype == tensor.dtype
+        assert done.dense[name].shape == tensor.shape
+        assert done.dense[name].isfinite().all()
+    for name in done.kept:
+        assert bits(done.dense[name]) == before[name]
+    assert {"1.running_mean", "steps"} <= set(done.kept)
+    assert set(done.quantized) | set(done.kept) == set(given)
+
+
+@every
+def test_each_group_holds_no_more_levels_than_promised(quantizer: Quantizer) -> None:
+    done = quantize(state(), quantizer)
+    if done.levels is None:
+        assert str(quantizer) == "full"
+        return
+    block = getattr(quantizer, "block", 1)
+    for group in groups_of(done, quantizer.granularity):
+        whole = group[: len(group) // block * block].reshape(-1, block)
+        assert len({tuple(each) for each in whole.tolist()}) <= done.levels
+
+
+def groups_of(done: Quantized, granularity: str) -> list[Tensor]:
+    tensors = [done.dense[name] for name in sorted(done.quantized)]
+    if granularity == "model":
+        return [torch.cat([tensor.flatten() for tensor in tensors])]
+    if granularity == "tensor":
+        return [tensor.flatten() for tensor in tensors]
+    channels = [
+        row for tensor in tensors for row in (tensor.flatten(1) if tensor.ndim > 1 else tensor.reshape(1, -1))
+    ]
+    if granularity == "channel":
+        return channels
+    size = int(granularity.removeprefix("group(").removesuffix(")"))
+    return [piece for channel in channels for piece in channel.split(size)]
+
+
+@every
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_packed_file_reads_back_bit_for_bit(
+    quantizer: Quantizer, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    done = quantize(state(dtype), quantizer)
+    done.save(tmp_path / "packed")
+    again = Quantized.load(tmp_path / "packed")
+    assert {name: bits(each) for name, each in again.dense.items()} == {
+        name: bits(each) for name, each in done.dense.items()
+    }
+    assert [each.dtype for each in again.dense.values()] == [each.dtype for each in done.dense.values()]
+    assert (again.quantized, again.kept, again.levels) == (done.quantized, done.kept, done.levels)
+    assert again.bits_per_weight == done.bits_per_weight
+    assert done.bytes == (tmp_path / "packed").stat().st_size == again.bytes
+
+
+@every
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_many_models_at_once_get_the_bits_of_each_alone(quantizer: Quantizer, dtype: torch.dtype) -> None:
+    params = stack(3, dtype)
+    together = quantize_stack(params, quantizer)
+    assert list(together) == list(params)
+    for model in range(3):
+        alone = quantize({name: tensor[model] for name, tensor in params.items()}, quantizer)
+        for name in params:
+            assert bits(together[name][model]) == bits(alone.dense[name]), name
+            assert together[name].dtype == params[name].dtype
+
+
+@every
+def test_the_same_weights_give_the_same_bytes(quantizer: Quantizer, tmp_path: Path) -> None:
+    given = state()
+    reordered = dict(reversed(given.items()))
+    for name, tensors in (("a", given), ("b", given)):
+        quantize(tensors, quantizer).save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    one, other = quantize(given, quantizer), quantize(reordered, quantizer)
+    assert all(bits(one.dense[name]) == bits(other.dense[name]) for name in given)
+
+
+@every
+@pytest.mark.parametrize("value", [0.0, -0.0, 0.7, -1.0, 1e-30, 1e30])
+def test_constant_tensors(quantizer: Quantizer, value: float) -> None:
+    done = quantize({"w": torch.full((4, 9), value), "b": torch.full((3,), value)}, quantizer)
+    taken = torch.cat([done.dense[name].flatten() for name in done.quantized])
+    assert taken.isfinite().all()
+    # Of equal weights, a ternary code drops some and keeps others; nothing else may tell them apart.
+    assert len(set(taken.abs().tolist())) <= (2 if done.levels == 3 else 1)
+    assert (taken * value >= 0).all()
+
+
+@every
+@pytest.mark.parametrize("power", [-12])
+def test_scaling_by_a_power_of_two_scales_the_levels_or_leaves_them(quantizer: Quantizer, power: int) -> None:
+    given = {name: tensor for name, tensor in state().items() if tensor.is_floating_point()}
+    one = quantize(given, quantizer)
+    other = quantize({name: tensor * 2.0**power for name, tensor in given.items()}, quantizer)
+    scaled = all(torch.equal(other.dense[name], one.dense[name] * 2.0**power) for name in one.quantized)
+    fixed = all(torch.equal(other.dense[name], one.dense[name]) for name in one.quantized)
+    # Unscaled signs have fixed levels: multiplying the weights changes nothing.
+    assert fixed if getattr(quantizer, "scale", None) == "none" and done_is_signs(one) else scaled
+
+
+def done_is_signs(done: Quantized) -> bool:
+    return all(set(done.dense[name].flatten().tolist()) <= {-1.0, 0.0, 1.0} for name in done.quantized)
+
+
+@every
+def test_permuting_the_weights_of_a_group_permutes_the_result(quantizer: Quantizer) -> None:
+    if quantizer.granularity not in ("model", "tensor"):
+        pytest.skip("a permutation moves weights between groups")
+    if (reason := NOT_PERMUTABLE.get(str(quantizer).partition("(")[0])) is not None:
+        pytest.skip(reason)
+    weights = state()["4.weight"]
+    order = torch.randperm(weights.numel(), generator=torch.Generator().manual_seed(1))
+    there = quantize({"w": weights}, quantizer).dense["w"].flatten()[order]
+    back = quantize({"w": weights.flatten()[order].reshape(weights.shape)}, quantizer).dense["w"].flatten()
+    # Sums over the group may round differently in another order; signs and levels may not.
+    assert torch.equal(there.sign(), back.sign())
+    torch.testing.assert_close(back, there, rtol=1e-6 if "absmean" in str(quantizer) else 0, atol=0)
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES[:3])
+@pytest.mark.parametrize("scale", ["none", "absmean"])
+@pytest.mark.parametrize("name", names())
+def test_the_error_falls_with_finer_codes(name: str, scale: str, granularity: str) -> None:
+    fields = {field.name for field in dataclasses.fields(parse(name))}  # type: ignore[arg-type]
+    parameter = next((each for each in FINER if each in fields), None)
+    if parameter is None:
+        pytest.skip("has no parameter that makes it finer")
+    if scale != "none" and "scale" not in fields:
+        pytest.skip("has no scale")
+    torch.manual_seed(3)
+    given = {"w": torch.randn(8, 256)}
+    more = f", scale={scale!r}" if "scale" in fields else ""
+    errors = []
+    for value in FINER[parameter]:
+        dense = quantize(given, f"{name}({parameter}={value}, granularity={granularity!r}{more})").dense["w"]
+        errors.append(float((dense - given["w"]).square().mean()))
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.6 * errors[0]
+
+
+@every
+@pytest.mark.parametrize("bad", [float("nan"), -float("inf")])
+def test_weights_that_are_not_finite_are_refused(quantizer: Quantizer, bad: float) -> None:
+    given = state()
+    given["4.weight"][1, 2] = bad
+    with pytest.raises(QuantizerError, match=r"^tensor '4.weight' holds 1 NaN or infinite weights$"):
+        quantize(given, quantizer)
+    params = stack(3)
+    params["4.weight"][2, 1, 2] = bad
+    message = r"^tensor '4.weight' holds 1 NaN or infinite weights \(first in model \d\)$"
+    with pytest.raises(QuantizerError, match=message):
+        quantize_stack(params, quantizer)
+
+
+@every
+def test_views_that_are_not_contiguous(quantizer: Quantizer) -> None:
+    torch.manual_seed(5)
+    wide = torch.randn(11, 14)
+    for view in (wide.t(), wide[:, ::2], wide[3:4], wide[:1].expand(4, 14)):
+        one, other = quantize({"w": view}, quantizer), quantize({"w": view.clone()}, quantizer)
+        assert bits(one.dense["w"]) == bits(other.dense["w"])
