@@ -94,10 +94,10 @@ def _correlation(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> floa
 
 
 def _jackknife(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> float:
-    """Variance of atanh(correlation), leaving out one pair (or one of 200 interleaved blocks) at a time."""
+    """Variance of atanh(correlation), leaving out one pair (or one of 200 random blocks) at a time."""
     order = np.lexsort((b, a))
     a, b = a[order], b[order]
-    block = np.arange(len(a)) % _BLOCKS
+    block = np.random.default_rng(0).permutation(len(a)) % _BLOCKS
     blocks = int(block.max()) + 1
     z = []
     for out in range(blocks):

@@ -66,9 +66,9 @@ def labelled(
 
 
 def split_classes(
-    scores: Num[np.ndarray, " sample"],
-    member: Bool[np.ndarray, " sample"],
-    keep: Bool[np.ndarray, " sample"] | None = None,
+    scores: Num[np.ndarray, "*_run _sample"],
+    member: Bool[np.ndarray, "*_run _sample"],
+    keep: Bool[np.ndarray, "*_run _sample"] | None = None,
 ) -> Labelled:
     """Part one target's scores by class, each ascending.
 
