@@ -95,10 +95,10 @@ def measure_run(
     pair = source.pairs(best)
     cache = {best: pair}
     ratios = pair.ratios()[0]
-    open_ = ~np.isnan(ratios)
+    candidates = np.flatnonzero(~np.isnan(ratios))
     blocks = len(source.count)
-    if open_.any():
-        decider = int(np.nanargmin(ratios))
+    if len(candidates):
+        decider = int(candidates[ratios[candidates].argmin()])
         r = float(ratios[decider])
         low, high = within_run(ratios[_distinct(pair)], source.n, level)
     else:

@@ -277,7 +277,7 @@ class Pair:
 
 
 def _digest(piece: Num[np.ndarray, "checkpoint piece"], position: int) -> Num[np.ndarray, " checkpoint"]:
-    crc = np.array([zlib.crc32(np.ascontiguousarray(row), position) for row in piece], np.uint64)
+    crc = np.array([zlib.crc32(np.ascontiguousarray(row).data, position) for row in piece], np.uint64)
     with np.errstate(over="ignore"):
         return (crc + np.uint64(2 * position + 1)) * _ODD
 

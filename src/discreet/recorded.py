@@ -11,6 +11,7 @@ import numpy as np
 from discreet._types import Bool, Int, Num
 from discreet.indicator import RunIndicator, measure
 from discreet.records import Record
+from discreet.records.order import natural_order
 
 __all__ = ["RecordedIndicators", "constant_loss", "evaluation_samples", "measure_record"]
 
@@ -51,8 +52,8 @@ def measure_record(record: Record, *, level: float = 0.95, seed: int = 0) -> Rec
     lengths: set[tuple[float, ...]] = set()
     for variant in record.variants:
         here = per_variant.setdefault(variant, {})
-        for run in record.runs:
-            rows = record.trajectory(variant, run)
+        for run in natural_order(record.runs):
+            rows = _trajectory(record, variant, run)
             if not len(rows):
                 notes.append(f"variant {variant!r} has no run {run!r}")
                 continue
@@ -124,14 +125,21 @@ def _columns(sample: np.ndarray, keep: Bool[np.ndarray, " sample"]) -> slice | I
 
 def _select(losses: Any, rows: Int[np.ndarray, " row"], columns: slice | np.ndarray) -> np.ndarray:
     """Rows that follow one another stay a view, so that a mapped file stays mapped."""
-    chosen = losses[int(rows[0]) : int(rows[-1]) + 1] if (np.diff(rows) == 1).all() else losses[rows]
-    chosen = chosen if isinstance(columns, slice) else chosen[:, columns]
-    return np.asarray(chosen)
+    follow = (np.diff(rows) == 1).all()
+    chosen = losses[int(rows[0]) : int(rows[-1]) + 1] if follow else losses[rows]
+    # one memory layout, whatever the order in the file: sums depend on it in the last bit
+    return np.asarray(chosen) if isinstance(columns, slice) else np.ascontiguousarray(chosen[:, columns])
+
+
+def _trajectory(record: Record, variant: str, run: str) -> Int[np.ndarray, " row"]:
+    """Rows by ascending step; none where the variant was not measured on that run."""
+    rows = record.rows(variant, run)
+    return rows[np.argsort(record.step[rows], kind="stable")]
 
 
 def _check_steps(record: Record, variant: str, run: str, rows: Int[np.ndarray, " row"]) -> None:
-    first = next(v for v in record.variants if len(record.trajectory(v, run)))
-    expected = record.step[record.trajectory(first, run)]
+    first = next(v for v in record.variants if len(record.rows(v, run)))
+    expected = record.step[_trajectory(record, first, run)]
     if not np.array_equal(expected, record.step[rows]):
         odd = sorted(set(expected) ^ set(record.step[rows]))
         raise record.error(

@@ -36,7 +36,8 @@ class Record:
         sample: Sample ids, int64 or text, each once; 0..n-1 if the source has none.
         signals: Named arrays: ``loss`` [row, sample] in nats (lower fits better), ``margin`` [row, sample]
             (true-label logit minus the largest other), ``label`` [sample], … They may be memory-mapped.
-        axes: The axes of each signal, ``row`` (if any) first and exactly one of ``sample`` and ``token``;
+        axes: The axes of each signal, ``row`` (if any) first and exactly one of ``sample`` and ``token`` (or
+            ``row`` alone: one figure a model, as ``params_hash`` is);
             signals of one or two dimensions need no entry. Tokens are cut by the signal ``offsets``
             [bound]: sample i has the tokens ``offsets[i]:offsets[i + 1]`` in every row.
         member: Which samples trained which run; one line a run, in the order of :attr:`member_runs`.
