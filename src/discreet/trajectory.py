@@ -6,7 +6,7 @@ less than the co-moments of all pairs, and differences taken before squaring los
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
@@ -105,39 +105,77 @@ class Trajectory:
         return int(near[int(np.argmin(gaps))])
 
     def pairs(self, against: int) -> Pair:
-        """Differences of every checkpoint to one, by block (second pass)."""
+        """Differences of every checkpoint to one, by block (second pass).
+
+        Squares are expanded, ``(a - b)^2 = a^2 - 2ab + b^2``, which costs half of subtracting first; pairs whose
+        difference is too small for that are subtracted after all.
+        """
         shape = (len(self.count), self.checkpoints)
-        total, square = np.zeros(shape), np.zeros(shape)
-        longest = max(piece.stop - piece.start for _, piece in grid(self.n))
-        work, ones = np.empty((self.checkpoints, longest)), np.ones(longest)
-        for block, piece in grid(self.n):
-            here = self.values[:, piece]
-            gap = work[:, : here.shape[1]]
+        total, cross, square = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        for block, piece, work in self._pieces(np.arange(self.checkpoints)):
             with np.errstate(invalid="ignore", over="ignore"):
-                gap[...] = here
-                gap -= gap[against].copy()
-                total[block] += gap @ ones[: here.shape[1]]
-                square[block] += np.vecdot(gap, gap)
+                sums = work @ np.stack([work[against], np.ones(piece.stop - piece.start)], axis=1)
+                square[block] += np.vecdot(work, work)
             if not np.isfinite(square[block]).all():
                 refuse(self.values, self.steps)
-        mean = total / self.count[:, None]
-        return self._resolved(mean, np.maximum(square - total * mean, 0.0), against)
+            cross[block] += sums[:, 0]
+            total[block] += sums[:, 1]
+        mean = (total - total[:, [against]]) / self.count[:, None]
+        own = square[:, [against]]
+        scatter = np.maximum(square - 2 * cross + own - self.count[:, None] * mean**2, 0.0)
+        scatter[:, against] = 0.0
+        small = scatter.sum(axis=0) <= 1e-6 * (square.sum(axis=0) + own.sum())
+        small[against] = False
+        self._subtract(np.flatnonzero(small), against, mean, scatter)
+        return self._resolved(mean, scatter, against, float(own.sum()) / self.n)
+
+    def _pieces(self, rows: Int[np.ndarray, " row"]) -> Iterator[tuple[int, slice, np.ndarray]]:
+        """Rows piece by piece, as float64 in one buffer."""
+        work = np.empty((len(rows), max(piece.stop - piece.start for _, piece in grid(self.n))))
+        every = len(rows) == self.checkpoints
+        for block, piece in grid(self.n):
+            here = work[:, : piece.stop - piece.start]
+            here[...] = self.values[:, piece] if every else self.values[rows, piece]
+            yield block, piece, here
+
+    def _subtract(
+        self,
+        rows: Int[np.ndarray, " row"],
+        against: int,
+        mean: Float[np.ndarray, "block checkpoint"],
+        scatter: Float[np.ndarray, "block checkpoint"],
+    ) -> None:
+        """Fill in means and scatters of some rows from the differences themselves."""
+        total, square = (np.zeros((len(self.count), len(rows))) for _ in range(2))
+        for block, piece, gap in self._pieces(rows):
+            gap -= self.values[against, piece].astype(np.float64)
+            total[block] += gap.sum(axis=1)
+            square[block] += np.vecdot(gap, gap)
+        mean[:, rows] = total / self.count[:, None]
+        scatter[:, rows] = np.maximum(square - total * mean[:, rows], 0.0)
 
     def _resolved(
         self,
         mean: Float[np.ndarray, "block checkpoint"],
         scatter: Float[np.ndarray, "block checkpoint"],
         against: int,
+        own: float,
     ) -> Pair:
-        """Replace what rounding may have decided by a direct look at that pair."""
+        """Look at each pair that rounding may have decided, one by one.
+
+        Args:
+            mean: Mean difference by block.
+            scatter: Scatter of the difference by block.
+            against: The best checkpoint.
+            own: Mean square of its losses.
+        """
         status = np.zeros(self.checkpoints, np.int8)
         total, variance = (x[0] for x in Pair(self.count, mean, scatter, status).total())
-        own = float(np.mean(np.square(self.values[against].astype(np.float64))))
         # agreeing within 4 ulp bounds the variance; what nearly cancels is summed again, exactly
         floor = 2 * (8 * np.finfo(self._kind).eps) ** 2 * (own + total**2 + variance)
-        doubtful = (variance <= np.maximum(floor, 1e-8 * total**2)) | (
-            np.abs(total) <= 1e-12 * np.sqrt(own + variance)
-        )
+        doubtful = variance <= np.maximum(floor, 1e-8 * total**2)
+        doubtful |= np.abs(total) <= 1e-12 * np.sqrt(own + variance)
+        doubtful[against] = False
         for k in np.flatnonzero(doubtful):
             exact = self.exact(int(k), against)
             mean[:, k], scatter[:, k], status[k] = exact.mean[:, 0], exact.scatter[:, 0], exact.status[0]
