@@ -1,0 +1,120 @@
+"""The laws of an audit, checked whenever one is made: what its types alone cannot say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from discreet._json import words_for
+
+if TYPE_CHECKING:
+    from discreet.audit import Analysis, Audit, Ranked
+
+__all__ = ["check"]
+
+
+def check(audit: Audit) -> None:
+    """Refuse an audit that breaks a law.
+
+    Raises:
+        ValueError: naming the place, what was expected and what came.
+    """
+    if not audit.analyses:
+        raise ValueError("analyses: expected at least one analysis, got an empty list")
+    _unique([analysis.name for analysis in audit.analyses], "analyses")
+    for place, node in _walk(audit, ""):
+        _check_finite(place, node)
+    for i, analysis in enumerate(audit.analyses):
+        _check_analysis(analysis, f"analyses[{i}]")
+
+
+def _walk(node: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Yield every leaf with its place."""
+    if is_dataclass(node):
+        for item in fields(node):
+            yield from _walk(getattr(node, item.name), f"{place}.{item.name}".lstrip("."))
+    elif isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _walk(value, f"{place}.{key}".lstrip("."))
+    elif isinstance(node, (list, tuple)):
+        for i, value in enumerate(node):
+            yield from _walk(value, f"{place}[{i}]")
+    else:
+        yield place, node
+
+
+def _check_finite(place: str, value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(
+            f"{place}: expected a finite number, got {value} (null stands for a number that is not there)"
+        )
+
+
+def _unique(names: Sequence[str], place: str) -> None:
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise ValueError(f"{place}[{i}]: the name {words_for(name)} is taken already")
+
+
+def _check_analysis(analysis: Analysis, place: str) -> None:
+    table = analysis.ranking
+    names = [row.variant for row in table.variants]
+    if not names:
+        raise ValueError(f"{place}.ranking.variants: expected at least one variant, got an empty list")
+    if not 0 < table.level < 1:
+        raise ValueError(f"{place}.ranking.level: expected a number between 0 and 1, got {table.level}")
+    _unique(names, f"{place}.ranking.variants")
+    for i, row in enumerate(table.variants):
+        _check_ranked(row, f"{place}.ranking.variants[{i}]")
+    known = set(names)
+    for key in ("performance", "storage", "attacks", "curves", "lambda_"):
+        for i, row in enumerate(getattr(analysis, key)):
+            here = f"{place}.{key.rstrip('_')}[{i}]"
+            _check_known(row.variant, known, f"{here}.variant")
+            _check_columns(row, here)
+    for i, pair in enumerate(table.pairwise):
+        here = f"{place}.ranking.pairwise[{i}]"
+        _check_known(pair.safer, known, f"{here}.safer")
+        _check_known(pair.than, known, f"{here}.than")
+        if pair.probability is not None and not 0 <= pair.probability <= 1:
+            raise ValueError(f"{here}.probability: expected a number from 0 to 1, got {pair.probability}")
+
+
+def _check_ranked(row: Ranked, place: str) -> None:
+    if (row.status == "ok") != (row.rank is not None):
+        raise ValueError(
+            f'{place}: a variant has a rank if and only if its status is "ok", got {words_for(row.status)}'
+            f" and rank {words_for(row.rank)}"
+        )
+    if row.rank is not None and row.r is None:
+        raise ValueError(f"{place}.r: expected a number for a ranked variant, got null")
+    _check_interval(row.low, row.high, place)
+    _check_interval(row.rank_low, row.rank_high, f"{place}.rank")
+
+
+def _check_known(name: str, known: set[str], place: str) -> None:
+    if name not in known:
+        raise ValueError(f"{place}: the ranking has no variant {words_for(name)}")
+
+
+def _check_columns(row: Any, place: str) -> None:
+    """Columns of one length (an absent band may be empty), and intervals the right way round."""
+    if hasattr(row, "steps") or hasattr(row, "deciding"):
+        first = row.steps if hasattr(row, "steps") else row.rank
+        columns = ("mean", "low", "high") if hasattr(row, "steps") else ("median", "deciding")
+        for name in columns:
+            column = getattr(row, name)
+            if len(column) != len(first) and not (name in ("low", "high") and not column):
+                raise ValueError(
+                    f"{place}.{name}: expected {len(first)} numbers, one a step, got {len(column)}"
+                )
+        return
+    if hasattr(row, "low"):
+        _check_interval(row.low, row.high, place)
+
+
+def _check_interval(low: float | None, high: float | None, place: str) -> None:
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"{place}: the interval's low end {low} lies above its high end {high}")

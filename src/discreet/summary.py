@@ -1,0 +1,217 @@
+"""An analysis in plain words: what it says, what it does not say, and what it would take to say more.
+
+The words keep to three rules. r is an indicator, not a proof. A variant is called ahead of another one only
+where the data tell the two apart. What cannot be told (below resolution, unranked, outside the theorem) is
+said, never left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from discreet._words import interval, label, listing, number, whole
+from discreet.audit import Analysis, Ranked
+
+__all__ = ["DOUBTS", "headline", "named", "needed_samples", "pairs_told_apart", "summarize"]
+
+# Diagnostics under which the place of a variant in the ranking means little.
+DOUBTS = {
+    "worse-than-constant": "it predicts worse than a constant",
+    "not-converged": "its loss still fell at the last checkpoint",
+    "not-comparable": "it was not measured like the others",
+}
+
+
+def summarize(analysis: Analysis) -> tuple[str, ...]:
+    """Say in plain words what an analysis found, the most important sentence first.
+
+    Args:
+        analysis: one ranking and what was measured beside it.
+
+    Returns:
+        Sentences; names stand between backticks.
+    """
+    told = (_told_apart, _doubts, _resolution, _runs, _silent, _unranked, _reference, _attacks)
+    return (headline(analysis), *(sentence for part in told for sentence in part(analysis)))
+
+
+def headline(analysis: Analysis) -> str:
+    """Say which variant ranks first, and from which others the data tell it apart."""
+    rows = _compressed(analysis)
+    if not rows:
+        return "No variant could be ranked, so nothing is said about which is safer."
+    first = rows[0]
+    size = f"r = {number(first.r)}, {_level(analysis)} interval {interval(first.low, first.high)}"
+    if len(rows) == 1:
+        return f"Only {named(rows)} was ranked ({size}): there is nothing to compare it with."
+    others = rows[1:]
+    apart = [row for row in others if analysis.ranking.told_apart(first.variant, row.variant)]
+    level = [row for row in others if row not in apart]
+    for name, why in DOUBTS.items():
+        if name in first.diagnostics:
+            return (
+                f"{named([first])} ranks first ({size}), but {why}, so that is no sign of safety (`{name}`)."
+            )
+    if first.is_below_resolution:
+        return (
+            f"No ranked variant has an r that can be told from 0 here; {named([first])} comes first ({size}), "
+            "but that order may be chance."
+        )
+    if not level:
+        return f"By the indicator, {named([first])} is ahead of all {len(others)} others ({size})."
+    if not apart:
+        return (
+            f"{named([first])} ranks first by the indicator ({size}), but is told apart from none of the "
+            f"{len(others)} others: the data do not say which is safer."
+        )
+    return (
+        f"{named([first])} ranks first by the indicator ({size}). It is told apart from {len(apart)} of the "
+        f"{len(others)} others, but not from {named(level)}."
+    )
+
+
+def pairs_told_apart(analysis: Analysis) -> tuple[int, int]:
+    """Count the pairs of ranked variants that are told apart, and all of them."""
+    pairs = analysis.ranking.pairs
+    return sum(pair.told_apart for pair in pairs), len(pairs)
+
+
+def needed_samples(row: Ranked) -> int | None:
+    """Evaluation samples at which the r of a variant would reach the resolution z²/(2n), if it keeps its value."""
+    if not row.r or not row.resolution:
+        return None
+    return math.ceil(row.samples * row.resolution / row.r)
+
+
+def named(rows: Sequence[Ranked]) -> str:
+    """List variants by name, between backticks."""
+    return listing([f"`{label(row.variant).replace('`', chr(39))}`" for row in rows])
+
+
+def _compressed(analysis: Analysis) -> tuple[Ranked, ...]:
+    """The ranked variants that one could ship: without the full-precision reference, if others are ranked."""
+    ranked = analysis.ranking.ranked
+    return tuple(row for row in ranked if not row.is_reference) or ranked
+
+
+def _level(analysis: Analysis) -> str:
+    return f"{100 * analysis.ranking.level:g}\u00a0%"
+
+
+def _told_apart(analysis: Analysis) -> Iterator[str]:
+    apart, all_pairs = pairs_told_apart(analysis)
+    if all_pairs:
+        others = "the other pair" if all_pairs - apart == 1 else "the others"
+        rest = (
+            ""
+            if apart == all_pairs
+            else f"; in {others} the order may be chance, and neither variant is called safer"
+        )
+        verb = "is" if apart == 1 else "are"
+        yield f"Of {all_pairs} pairs of variants, {apart} {verb} told apart at the {_level(analysis)} level{rest}."
+
+
+def _doubts(analysis: Analysis) -> Iterator[str]:
+    for name, why in DOUBTS.items():
+        rows = _flagged(analysis, name)
+        if rows:
+            place = "its place in the ranking says" if len(rows) == 1 else "their places in the ranking say"
+            why = why if len(rows) == 1 else f"for each of these, {why}"
+            yield f"Read {named(rows)} with doubt (`{name}`): {why}, and {place} little."
+
+
+def _resolution(analysis: Analysis) -> Iterator[str]:
+    rows = [row for row in analysis.ranking.ranked if row.is_below_resolution]
+    if not rows:
+        return
+    largest = max(rows, key=lambda row: row.r or 0)
+    needed = needed_samples(largest)
+    it = "its r" if len(rows) == 1 else "their r"
+    yield (
+        f"{len(rows)} of {len(analysis.ranking.ranked)} ranked variants ({named(rows)}) lie below the resolution: "
+        f"with {whole(largest.samples)} evaluation samples, {it} cannot be told from 0."
+    )
+    if needed is not None and needed > 1000 * largest.samples:
+        yield "More runs do not help there; over a thousand times as many evaluation samples would be needed."
+    elif needed is not None:
+        yield (
+            f"More runs do not help there. More evaluation samples do: about {_rounded(needed)} would bring "
+            f"{named([largest])}, the largest of them, up to the resolution if its r stays what it is."
+        )
+
+
+def _rounded(count: int) -> str:
+    """Two digits of a count: it is an estimate."""
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return whole(math.ceil(count / unit) * unit)
+
+
+def _runs(analysis: Analysis) -> Iterator[str]:
+    ranked = {row.variant: row for row in analysis.ranking.ranked}
+    undecided = [
+        pair
+        for pair in analysis.ranking.pairs
+        if not pair.told_apart
+        and not (ranked[pair.safer].is_below_resolution and ranked[pair.than].is_below_resolution)
+    ]
+    needed = analysis.stability.runs_needed
+    if undecided:
+        pairs = "1 pair" if len(undecided) == 1 else f"{len(undecided)} pairs"
+        yield f"For {pairs} above the resolution, more training runs or evaluation samples could tell the two apart."
+    for level, runs in needed.items():
+        if runs is None:
+            yield f"No number of runs tried made two disjoint halves agree at a Spearman correlation of {level}."
+        else:
+            yield f"About {whole(runs)} runs make two disjoint halves agree at a Spearman correlation of {level}."
+
+
+def _silent(analysis: Analysis) -> Iterator[str]:
+    rows = _flagged(analysis, "theorem-silent")
+    if rows:
+        yield (
+            f"For {named(rows)}, n_train·r is not well above 1: the theorem behind r promises nothing at this "
+            "training size, and r is only an ordering."
+        )
+
+
+def _unranked(analysis: Analysis) -> Iterator[str]:
+    for row in analysis.ranking.unranked:
+        if row.status == "infinite":
+            why = f"r is infinite in {_all_runs(row.runs_infinite)}, which compares with nothing"
+        else:
+            why = f"r is undefined in {_all_runs(row.runs_undefined)}: quantized, the checkpoints are all one model"
+        yield f"{named([row])} is not ranked: {why}. That is no sign of safety."
+
+
+def _all_runs(count: int) -> str:
+    return "its only run" if count == 1 else f"all its {count} runs" if count else "its runs"
+
+
+def _reference(analysis: Analysis) -> Iterator[str]:
+    rows = [row for row in analysis.ranking.variants if row.is_reference]
+    if rows:
+        yield f"{named(rows)} is a reference: the theorem speaks of small discrete sets, not of full precision."
+
+
+def _attacks(analysis: Analysis) -> Iterator[str]:
+    for row in analysis.agreement:
+        if row.spearman is None:
+            yield f"Whether r agrees with the {label(row.with_)} could not be computed."
+            continue
+        size = f"Spearman correlation {number(row.spearman, 2)}, {interval(row.low, row.high, _two)}"
+        if row.low is None or row.high is None or row.low <= 0 <= row.high:
+            verdict = "neither confirms nor contradicts the order by r"
+        else:
+            agrees = (row.spearman < 0) == (row.full_agreement < 0)
+            verdict = "agrees with the order by r" if agrees else "contradicts the order by r"
+        full = number(row.full_agreement, 1)
+        yield f"As a cross-check, the {label(row.with_)} {verdict} ({size}; {full} would be full agreement)."
+
+
+def _two(value: float | None) -> str:
+    return number(value, 2)
+
+
+def _flagged(analysis: Analysis, diagnostic: str) -> list[Ranked]:
+    return [row for row in analysis.ranking.variants if diagnostic in row.diagnostics]
