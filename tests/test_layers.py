@@ -21,20 +21,24 @@ TORCH_FREE = (
 )
 
 
+def module(path: Path) -> str:
+    name = path.relative_to(SOURCE.parent).with_suffix("").as_posix().replace("/", ".")
+    return name.removesuffix(".__init__")
+
+
+MODULES = {module(path) for path in SOURCE.rglob("*.py")}
+
+
 def imports(path: Path) -> set[str]:
     """Modules of `discreet` that a file imports at its top level."""
     found = set()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("discreet."):
-            found.add(node.module)
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in inside}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name.startswith("discreet.")}
     return found
-
-
-def module(path: Path) -> str:
-    name = path.relative_to(SOURCE.parent).with_suffix("").as_posix().replace("/", ".")
-    return name.removesuffix(".__init__")
 
 
 def test_imports_make_no_circle() -> None:
