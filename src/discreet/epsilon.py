@@ -52,7 +52,7 @@ def epsilon_many_runs(
     """Bound from independent trainings, each giving one score with the record in or out.
 
     Clopper-Pearson limits of TPR and FPR, and of TNR and FNR (Kairouz et al., "The Composition Theorem for
-    Differential Privacy" (2015), Theorem 2.1), at one threshold, which one half of the rows chooses and
+    Differential Privacy" (2015)), at one threshold, which one half of the rows chooses and
     the other half judges. For many scores of *one* training use :func:`epsilon_one_run`: they are not
     independent trials.
 
@@ -103,7 +103,7 @@ def epsilon_one_run(
 ) -> EpsilonBound:
     """Bound from a single training in which each record was in or out by its own fair coin.
 
-    Steinke, Nasr and Jagielski, "Privacy Auditing with One (1) Training Run" (2023), Theorem 5.2. The
+    Steinke, Nasr and Jagielski, "Privacy Auditing with One (1) Training Run" (2023), Appendix D. The
     top half of the guesses say "in", the bottom half "out"; scores tied with the first one left out are
     left out too, so what is guessed depends on scores alone. Halves of a fixed size break the theorem's
     premise (coins are then not independent).
@@ -155,7 +155,7 @@ def epsilon_one_run(
 
 
 def one_run_p_value(samples: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """Largest chance of this many correct guesses under (epsilon, delta) privacy, Theorem 5.2.
+    """Largest chance of this many correct guesses under (epsilon, delta) privacy (Appendix D of the paper).
 
     Args:
         samples: Records with a coin of their own.

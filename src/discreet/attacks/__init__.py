@@ -7,7 +7,7 @@ score. It runs no model, and whether it was right is worked out elsewhere (:mod:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from discreet.records import Record, RecordError
 __all__ = ["Attack", "Scores", "attack", "names", "parse"]
 
 
+@runtime_checkable
 class Attack(Protocol):
     """A way to guess who was in the training set."""
 
