@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from discreet.quantizers import PRESETS, QuantizerError, parse, quantize, quantize_stack
+from discreet.quantizers._measure import absmean, total
 
 
 def table_2(spec: str, weights: list[float]) -> list[float]:
@@ -192,9 +193,11 @@ def test_groups_are_runs_inside_a_channel() -> None:
         "w": torch.tensor([[1.0, 2.0, 3.0, 10.0, 20.0], [4.0, 4.0, 5.0, 6.0, 100.0]]),
         "b": torch.tensor([7.0, 9.0]),
     }
-    dense = quantize(weights, "sign(granularity='group(2)', scale='absmean')").dense
-    assert dense["w"].tolist() == [[1.5, 1.5, 6.5, 6.5, 20], [4, 4, 5.5, 5.5, 100]]
+    dense = quantize(weights, "sign(granularity='group(3)', scale='absmean')").dense
+    assert dense["w"].tolist() == [[2, 2, 2, 15, 15], [pytest.approx(13 / 3)] * 3 + [53, 53]]
     assert dense["b"].tolist() == [8, 8]
+    stack = quantize_stack({"w": weights["w"][None]}, "sign(granularity='group(3)', scale='absmean')")
+    assert torch.equal(stack["w"][0], dense["w"])
     channel = quantize(weights, "sign(granularity='channel', scale='absmean')").dense
     assert channel["w"][:, 0].tolist() == [pytest.approx(7.2), pytest.approx(23.8)]
     assert channel["b"].tolist() == [8, 8]
@@ -297,13 +300,13 @@ for spec in {specs!r}:
             "uniform(bits=2)",
             torch.float16,
             60000.0,
-            "uniform(bits=2): the quantized weight 65536 does not fit float16",
+            "uniform(bits=2): quantized weight 65536 of tensor 'w' does not fit float16",
         ),
         (
             "uniform(bits=2)",
             torch.float32,
             3e38,
-            "uniform(bits=2): the quantized weight inf does not fit float32",
+            "uniform(bits=2): quantized weight inf of tensor 'w' does not fit float32",
         ),
     ],
 )
@@ -311,6 +314,34 @@ def test_levels_that_overflow_are_refused(spec: str, dtype: torch.dtype, value: 
     with pytest.raises(QuantizerError) as caught:
         quantize({"w": torch.tensor([value, 1.0], dtype=dtype)}, spec)
     assert str(caught.value) == message
+
+
+def test_a_level_need_fit_only_the_tensors_that_take_it() -> None:
+    state = {"wide": torch.tensor([1e5]), "half": torch.tensor([3.0]).half()}
+    dense = quantize(state, "uniform(bits=4)").dense
+    assert dense["wide"].item() == 2.0**17 / 8 * 7
+    assert dense["half"].item() == 2.0**14
+    with pytest.raises(
+        QuantizerError, match=r"quantized weight 131072 of tensor 'half' does not fit float16$"
+    ):
+        quantize({"wide": torch.tensor([2.0**18]), "half": torch.tensor([6e4]).half()}, "uniform(bits=2)")
+
+
+def test_sums_do_not_depend_on_how_many_groups_come_together() -> None:
+    # 1 is lost beside 1e16; halves are added to halves: (1e16 - 1e16), (1 + 1).
+    row = torch.tensor([1e16, 1.0, -1e16, 1.0], dtype=torch.float64)
+    assert total(row.repeat(3, 1)).tolist() == [[2.0]] * 3
+    torch.manual_seed(0)
+    rows = torch.randn(5, 4099)
+    assert torch.equal(total(rows), torch.cat([total(each[None]) for each in rows]))
+    assert rows.double().sum(1).tolist() == pytest.approx(total(rows)[:, 0].tolist(), rel=1e-12)
+
+
+def test_codes_are_counted_exactly() -> None:
+    # In float32, 2^24 + 1 is 2^24.
+    numbers = torch.tensor([[2.0**24, 1.0, 1.0, -1.0, 0.0]], dtype=torch.float64)
+    scale = absmean(torch.tensor([[3.0, 1.0, -1.0, 1.0, 7.0]], dtype=torch.float64), numbers)
+    assert scale.item() == 6 / (2**24 + 3)
 
 
 def test_half_precision_equals_the_rounded_result_of_its_own_values() -> None:

@@ -84,6 +84,14 @@ def test_a_stack_counts_axes_without_its_own() -> None:
     assert quantize_stack(params, "sign")["scale"].abs().unique().tolist() == [1]
 
 
+def test_a_stack_may_be_told_the_module_it_comes_from() -> None:
+    net = Net()
+    params = {name: tensor[None] for name, tensor in net.state_dict().items()}
+    for spec in (WEIGHTS, "uniform(bits=3)"):
+        together, alone = quantize_stack(params, spec, module=net), quantize(net, spec).dense
+        assert all(torch.equal(together[name][0], alone[name]) for name in params)
+
+
 def test_patterns() -> None:
     state = {name: torch.randn(2, 2) for name in ("a.weight", "a.bias", "b.weight", "b.bias")}
     assert quantize(state, "sign", select="*.weight").quantized == ("a.weight", "b.weight")

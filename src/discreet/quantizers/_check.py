@@ -94,17 +94,20 @@ def check_finite(
             raise QuantizerError(f"tensor {name!r} holds {int(bad.sum())} NaN or infinite weights{where}")
 
 
-def check_representable(groups: Float[Tensor, "group weight"], dtypes: set[torch.dtype], spec: str) -> None:
-    """Refuse quantized weights that overflow the type they go back to.
+def check_representable(
+    name: str, values: Float[Tensor, "group weight"], dtype: torch.dtype, spec: str
+) -> None:
+    """Refuse quantized weights of a tensor that overflow the type they go back to.
 
     Raises:
         QuantizerError: A value rounds to infinity, or is not finite to begin with.
     """
-    for bound in groups.aminmax():
-        for dtype in dtypes:
-            if not bound.to(dtype).isfinite().item():
-                name = str(dtype).removeprefix("torch.")
-                raise QuantizerError(f"{spec}: the quantized weight {bound.item():g} does not fit {name}")
+    for bound in values.aminmax():
+        if not bound.to(dtype).isfinite().item():
+            kind = str(dtype).removeprefix("torch.")
+            raise QuantizerError(
+                f"{spec}: quantized weight {bound.item():g} of tensor {name!r} does not fit {kind}"
+            )
 
 
 def check_reloaded(dense: Float[Tensor, "group weight"], codes: Codes, spec: str) -> None:

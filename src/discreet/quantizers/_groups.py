@@ -51,14 +51,17 @@ class Part:
 
     def put(self, groups: Float[Tensor, "group weight"], stack: Mapping[str, Tensor]) -> None:
         """Write groups, as ``take`` gave them, into contiguous tensors with a leading model axis."""
-        first, *others = self.names
-        models = len(stack[first])
-        if others:
-            for name, piece in zip(self.names, groups.split(self.widths, dim=1), strict=True):
-                stack[name].view(models, -1).copy_(piece)
-        else:
-            seen = stack[first].view(models, self.channels, -1)[:, :, self.start : self.stop]
-            seen.copy_(groups.view(models, self.channels, -1))
+        models = len(stack[self.names[0]])
+        for name, piece in self.split(groups):
+            whole = len(self.names) > 1
+            seen = stack[name].view(models, 1 if whole else self.channels, -1)
+            seen = seen if whole else seen[:, :, self.start : self.stop]
+            seen.copy_(piece.reshape(seen.shape))
+
+    def split(self, groups: Float[Tensor, "group weight"]) -> list[tuple[str, Tensor]]:
+        """The groups by tensor, where they span several."""
+        pieces = groups.split(self.widths, dim=1) if len(self.names) > 1 else (groups,)
+        return list(zip(self.names, pieces, strict=True))
 
 
 def cut(shapes: Mapping[str, tuple[int, ...]], granularity: str) -> tuple[Part, ...]:

@@ -10,7 +10,7 @@ __all__ = ["pack", "packed_size", "unpack"]
 
 _TRITS = 3 ** np.arange(5)
 # Codes of one pass; a multiple of 8, so that every pass ends on a byte whatever the width.
-_PASS = 1 << 20
+_PASS = 1 << 16
 
 
 def pack(codes: Int[np.ndarray, " code"], levels: int) -> Num[np.ndarray, " byte"]:

@@ -117,6 +117,7 @@ def quantize_stack(
     quantizer: Quantizer | str,
     *,
     select: Select | str | Iterable[str] = Select(),  # noqa: B008 (frozen)
+    module: nn.Module | None = None,
 ) -> dict[str, Tensor]:
     """Quantize many models of one architecture at once, for their dense weights only.
 
@@ -124,10 +125,11 @@ def quantize_stack(
     dense values are not counted again and nothing is packed.
 
     Args:
-        params: Tensors with a leading model axis, such as ``{"0.weight": [model, out, in]}``. Which are
-            covered is decided as for a bare state dict of one model.
+        params: Tensors with a leading model axis, such as ``{"0.weight": [model, out, in]}``.
         quantizer: A quantizer or its spec string.
         select: As in ``quantize``.
+        module: One module of the architecture, to tell parameters from buffers and layers from each other.
+            Without it, that is decided as for a bare state dict of one model.
 
     Returns:
         All tensors in the given order: new ones for the quantized, the given ones for the kept.
@@ -137,7 +139,7 @@ def quantize_stack(
     """
     quantizer = parse(quantizer) if isinstance(quantizer, str) else quantizer
     spec = _find.spec(quantizer, PACKAGE)
-    source = _read_stack(params)
+    source = _read_stack(params, None if module is None else read(module))
     choice = choose(source, quantizer.scope, as_select(select))
     stack = {name: params[name].detach() for name in choice.names}
     models = len(next(iter(stack.values())))
@@ -161,11 +163,12 @@ def _encode(
     check_finite(rows, stack, part.names)
     codes = check_codes(quantizer.encode(rows), rows, quantizer.levels, spec)
     values = codes.dense()
-    check_representable(values, dtypes, spec)
+    for name, piece in part.split(values):
+        check_representable(name, piece, stack[name].dtype, spec)
     return rows, codes, values
 
 
-def _read_stack(params: Mapping[str, Tensor]) -> Source:
+def _read_stack(params: Mapping[str, Tensor], known: Source | None) -> Source:
     tensors = dict(read(params).tensors)
     sizes = {name: len(tensor) if tensor.ndim else 0 for name, tensor in tensors.items()}
     (first, models), *others = sizes.items()
@@ -175,7 +178,9 @@ def _read_stack(params: Mapping[str, Tensor]) -> Source:
             raise QuantizerError(
                 f"tensors need a leading axis of the same number of models, at least 1: {had}"
             )
-    return Source(tensors, leading=1)
+    if known is None:
+        return Source(tensors, leading=1)
+    return Source(tensors, known.parameters, known.weights, leading=1)
 
 
 def _of(name: str, made: Mapping[str, Tensor], choice: Choice, given: Tensor) -> Tensor:

@@ -56,8 +56,7 @@ class Ternary(Scaled):
     def encode(self, groups: Float[Tensor, "group weight"]) -> Multiples:
         """Signs of the weights above the quantile q(|θ|, zeros) of their group (Table 2, "1.58b")."""
         stays = self._stays(groups.abs())
-        # A dropped negative weight would be -0.0, and adding 0 makes that +0.0.
-        numbers = torch.copysign(stays.to(groups.dtype), groups).add_(0.0)
+        numbers = torch.copysign(stays.to(groups.dtype), groups)
         scale = absmean(groups, numbers) if self.scale == "absmean" else None
         return Multiples(numbers, largest=1, zero=True, scale=scale)
 
