@@ -115,6 +115,6 @@ def _check_columns(row: Any, place: str) -> None:
         _check_interval(row.low, row.high, place)
 
 
-def _check_interval(low: float | None, high: float | None, place: str) -> None:
+def _check_interval(low: int | float | None, high: int | float | None, place: str) -> None:
     if low is not None and high is not None and low > high:
         raise ValueError(f"{place}: the interval's low end {low} lies above its high end {high}")

@@ -18,7 +18,7 @@ _UNSEEN = re.compile(
 )
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def number(value: int | float | None, digits: int = 3) -> str:
     """Write a number with ``digits`` significant digits.
 
     Example:
@@ -37,7 +37,7 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:,.{max(0, digits - 1 - power)}f}".replace("-", "−")
 
 
-def whole(value: float | None) -> str:
+def whole(value: int | float | None) -> str:
     """Write a count with its thousands apart, or a mean count with one decimal.
 
     Example:
@@ -49,7 +49,7 @@ def whole(value: float | None) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
-def percent(share: float | None, digits: int = 1) -> str:
+def percent(share: int | float | None, digits: int = 1) -> str:
     """Write a share as a percentage.
 
     Example:
@@ -59,7 +59,7 @@ def percent(share: float | None, digits: int = 1) -> str:
     return MISSING if share is None else f"{100 * share:.{digits}f}\u00a0%".replace("-", "−")
 
 
-def interval(low: float | None, high: float | None, write=number) -> str:
+def interval(low: int | float | None, high: int | float | None, write=number) -> str:
     """Write an interval; an end that does not exist is a dash.
 
     Example:

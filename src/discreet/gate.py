@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from discreet._find import near
 from discreet._json import dumps, plain, save
@@ -22,8 +22,6 @@ from discreet.audit import Analysis, Audit, Ranked
 from discreet.summary import DOUBTS
 
 __all__ = ["Check", "GateError", "Requirement", "Verdict", "gate", "parse"]
-
-Bound = Literal["interval", "point"]
 
 _FORM = re.compile(r"(?P<what>.*\S)\s*(?P<op><=|>=|<|>)\s*(?P<limit>[^<>=]+)", re.DOTALL)
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -113,7 +111,7 @@ def gate(
     audit: Audit,
     requirements: Sequence[str],
     *,
-    bound: Bound = "interval",
+    bound: str = "interval",
     accept: Sequence[str] = (),
     analysis: str | None = None,
 ) -> Verdict:
@@ -232,7 +230,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     )
 
 
-def _check(analysis: Analysis, wanted: Requirement, bound: Bound, accept: tuple[str, ...]) -> Check:
+def _check(analysis: Analysis, wanted: Requirement, bound: str, accept: tuple[str, ...]) -> Check:
     """Judge the worst of the numbers that a requirement speaks about; one without a number is worse than any."""
     found = [_relied(item, bound, wanted) for item in _find(analysis, wanted, accept)]
     small = wanted.operator in ("<", "<=")
@@ -259,7 +257,7 @@ def _check(analysis: Analysis, wanted: Requirement, bound: Bound, accept: tuple[
     )
 
 
-def _relied(item: _Found, bound: Bound, wanted: Requirement) -> _Found:
+def _relied(item: _Found, bound: str, wanted: Requirement) -> _Found:
     """Mark a number as missing where the end of the interval that must be judged does not exist."""
     if item.trouble or item.exact:
         return item
@@ -273,7 +271,7 @@ def _relied(item: _Found, bound: Bound, wanted: Requirement) -> _Found:
     return _Found(item.variant, item.attack, item.value, item.low, item.high, trouble=trouble)
 
 
-def _judged(item: _Found, bound: Bound, small: bool) -> float:
+def _judged(item: _Found, bound: str, small: bool) -> float:
     chosen = item.value if bound == "point" or item.exact else item.high if small else item.low
     return math.nan if chosen is None else chosen
 
@@ -309,7 +307,7 @@ def _of_ranking(row: Ranked, metric: str, accept: tuple[str, ...]) -> _Found:
         if name in row.diagnostics and name not in accept:
             return _Found(row.variant, trouble=f"{why} ({name}), so its r says little")
     if metric == "rank":
-        return _Found(row.variant, None, row.rank, row.rank_low, row.rank_high)
+        return _Found(row.variant, None, _float(row.rank), _float(row.rank_low), _float(row.rank_high))
     if metric == "r":
         return _Found(row.variant, None, row.r, row.low, row.high)
     if row.n_train_r is None:
@@ -319,6 +317,10 @@ def _of_ranking(row: Ranked, metric: str, accept: tuple[str, ...]) -> _Found:
     n_train = row.n_train_r / row.r
     low, high = (None if end is None else n_train * end for end in (row.low, row.high))
     return _Found(row.variant, None, row.n_train_r, low, high)
+
+
+def _float(value: int | None) -> float | None:
+    return None if value is None else float(value)
 
 
 def _of_storage(analysis: Analysis, metric: str) -> Iterator[tuple[str, _Found]]:
@@ -352,7 +354,7 @@ def _of_performance(analysis: Analysis, metric: str) -> Iterator[tuple[str, _Fou
 
 
 def _reason(
-    wanted: Requirement, worst: _Found, judged: float | None, passed: bool, bound: Bound, compared: int
+    wanted: Requirement, worst: _Found, judged: float | None, passed: bool, bound: str, compared: int
 ) -> str:
     metric = wanted.metric if wanted.fpr is None else f"{wanted.metric}@{wanted.fpr:g}"
     whose = f"{metric} of {label(worst.variant)}" + (f" under {label(worst.attack)}" if worst.attack else "")

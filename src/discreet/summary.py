@@ -46,6 +46,7 @@ def headline(analysis: Analysis) -> str:
     if len(rows) == 1:
         return f"Only {named(rows)} was ranked ({size}): there is nothing to compare it with."
     others = rows[1:]
+    all_others = "the other variant" if len(others) == 1 else f"all {len(others)} others"
     apart = [row for row in others if analysis.ranking.told_apart(first.variant, row.variant)]
     level = [row for row in others if row not in apart]
     for name, why in DOUBTS.items():
@@ -53,17 +54,17 @@ def headline(analysis: Analysis) -> str:
             return (
                 f"{named([first])} ranks first ({size}), but {why}, so that is no sign of safety (`{name}`)."
             )
-    if first.is_below_resolution:
+    if all(row.is_below_resolution for row in rows):
         return (
             f"No ranked variant has an r that can be told from 0 here; {named([first])} comes first ({size}), "
             "but that order may be chance."
         )
     if not level:
-        return f"By the indicator, {named([first])} is ahead of all {len(others)} others ({size})."
+        return f"By the indicator, {named([first])} is ahead of {all_others} ({size})."
     if not apart:
         return (
-            f"{named([first])} ranks first by the indicator ({size}), but is told apart from none of the "
-            f"{len(others)} others: the data do not say which is safer."
+            f"{named([first])} ranks first by the indicator ({size}), but it is not told apart from "
+            f"{'any other' if len(others) > 1 else named(others)}: the data do not say which is safer."
         )
     return (
         f"{named([first])} ranks first by the indicator ({size}). It is told apart from {len(apart)} of the "
@@ -101,7 +102,10 @@ def _level(analysis: Analysis) -> str:
 
 def _told_apart(analysis: Analysis) -> Iterator[str]:
     apart, all_pairs = pairs_told_apart(analysis)
-    if all_pairs:
+    if all_pairs == 1:
+        chance = "" if apart else "; their order may be chance, and neither is called safer"
+        yield f"The two variants are {'' if apart else 'not '}told apart at the {_level(analysis)} level{chance}."
+    elif all_pairs:
         others = "the other pair" if all_pairs - apart == 1 else "the others"
         rest = (
             ""
@@ -191,7 +195,10 @@ def _all_runs(count: int) -> str:
 def _reference(analysis: Analysis) -> Iterator[str]:
     rows = [row for row in analysis.ranking.variants if row.is_reference]
     if rows:
-        yield f"{named(rows)} is a reference: the theorem speaks of small discrete sets, not of full precision."
+        words = "the theorem speaks of small discrete sets of models, not of full precision"
+        first = _compressed(analysis)[:1]
+        ahead = rows[0].rank == 1 and first != (rows[0],)
+        yield f"{named(rows)} is a reference{', though its r is the largest' if ahead else ''}: {words}."
 
 
 def _attacks(analysis: Analysis) -> Iterator[str]:
@@ -209,7 +216,7 @@ def _attacks(analysis: Analysis) -> Iterator[str]:
         yield f"As a cross-check, the {label(row.with_)} {verdict} ({size}; {full} would be full agreement)."
 
 
-def _two(value: float | None) -> str:
+def _two(value: int | float | None) -> str:
     return number(value, 2)
 
 

@@ -48,7 +48,7 @@ def _most_deciding(row: Lambda) -> int:
 def _caption(shown: Sequence[Lambda]) -> Markup:
     gone = sum(value is not None and value <= 0 for row in shown for value in row.median)
     return join(
-        "Checkpoints of a run are sorted by their mean loss, lowest first; Λ is (δ₂/δₖ)² σₖ² (in nats²), and the largest "
+        "Checkpoints of a run are sorted by their mean loss, lowest first; Λ is (δ₂/δₖ)² σₖ² in nats², the largest "
         "decides r. The line is its median over runs; a ring's area counts the runs in which that rank decides. "
         "If far ranks decide, the trajectory does not explore the neighbourhood of the optimum well. ",
         f"{gone} zeros have no place on a logarithmic axis; the table has them. " if gone else "",

@@ -36,7 +36,7 @@ def storage(view: View) -> Section | None:
     )
 
 
-def _size(count: float) -> str:
+def _size(count: int | float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{number(count) if unit != 'B' else whole(count)} {unit}"

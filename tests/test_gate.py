@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discreet._json import read_as
+from discreet.audit import Analysis, Attack, Audit, Performance, RankTable, Storage
+from discreet.gate import GateError, gate, parse
+
+ODD = "v:1 < 2"
+
+
+def table(*changes: dict[str, Any]) -> RankTable:
+    """`sign`, `full` and a name with a colon and a sign in it, at r = 0.02, 0.01 and 0.005."""
+    rows = []
+    for place, name in enumerate(("sign", "full", ODD), 1):
+        r = 0.02 / 2 ** (place - 1)
+        row = {
+            "variant": name,
+            "status": "ok",
+            "r": r,
+            "r_median": r,
+            "low": r / 2,
+            "high": 2 * r,
+            "runs": 16,
+            "runs_undefined": 0,
+            "runs_infinite": 0,
+            "checkpoints": 5,
+            "candidates": 4,
+            "samples": 1000,
+            "n_train_r": 1000 * r,
+            "resolution": 0.002,
+            "rank": place,
+            "rank_low": max(1, place - 1),
+            "rank_high": min(3, place + 1),
+            "diagnostics": [],
+        }
+        rows.append(row | (changes[place - 1] if place <= len(changes) else {}))
+    raw = {"schema": "discreet.rank/1", "level": 0.95, "statistic": "mean", "variants": rows, "pairwise": []}
+    return read_as(RankTable, raw, "ranking")
+
+
+def audit(*changes: dict[str, Any], **parts: Any) -> Audit:
+    known: dict[str, Any] = {
+        "performance": tuple(
+            Performance(
+                name, "auroc", value, value - 0.02, value + 0.02, 100, share, share - 0.01, share + 0.01
+            )
+            for name, value, share in (("sign", 0.8, 0.9), ("full", 0.9, 1.0), (ODD, 0.85, 0.95))
+        ),
+        "storage": tuple(
+            Storage(name, bits, 10) for name, bits in (("sign", 1.0), ("full", 32.0), (ODD, 4.0))
+        ),
+        "attacks": tuple(
+            Attack(name, attack, "auc", value, value - 0.03, value + 0.03)
+            for name, values in (("sign", (0.55, 0.52)), ("full", (0.7, 0.71)), (ODD, (0.6, 0.61)))
+            for attack, value in zip(("loss", "lira"), values, strict=True)
+        ),
+    }
+    return Audit("t", (Analysis("main", table(*changes), **(known | parts)),))
+
+
+def judged(
+    requirement: str, made: Audit | None = None, **options: Any
+) -> tuple[bool, float | None, str | None]:
+    (check,) = gate(made or audit(), [requirement], **options).checks
+    return check.passed, check.judged, check.variant
+
+
+@pytest.mark.parametrize(
+    ("requirement", "passed", "number", "variant"),
+    [
+        # a ceiling looks at the high end, and at the worst variant where none is named
+        ("auc:sign:loss < 0.6", True, 0.58, "sign"),
+        ("auc:sign:loss < 0.579", False, 0.58, "sign"),
+        ("auc:sign:loss <= 0.581", True, 0.58, "sign"),
+        ("auc:sign < 0.6", True, 0.58, "sign"),
+        ("auc:sign:lira < 0.6", True, 0.55, "sign"),
+        ("auc < 0.6", False, 0.74, "full"),
+        ("auc::loss < 0.75", True, 0.73, "full"),
+        # a floor looks at the low end
+        ("r:sign > 0.009", True, 0.01, "sign"),
+        ("r:sign >= 0.01", True, 0.01, "sign"),
+        ("r:sign > 0.01", False, 0.01, "sign"),
+        ("r > 0.001", True, 0.0025, ODD),
+        ("n_train_r:sign > 9", True, 10.0, "sign"),
+        ("n_train_r:sign > 11", False, 10.0, "sign"),
+        ("share_of_full:sign >= 89%", True, 0.89, "sign"),
+        ("share_of_full:sign >= 90 %", False, 0.89, "sign"),
+        ("auroc:sign > 0.77", True, 0.78, "sign"),
+        ("auroc > 0.8", False, 0.78, "sign"),
+        ("rank:sign <= 2", True, 2.0, "sign"),
+        ("rank:sign <= 1", False, 2.0, "sign"),
+        # sizes have no interval
+        ("bits_per_weight:sign <= 1", True, 1.0, "sign"),
+        ("bits_per_weight < 5", False, 32.0, "full"),
+        ("bytes <= 10", True, 10.0, "sign"),
+        # a name may hold the grammar's own signs
+        (f"auc:{ODD}:loss < 0.64", True, 0.63, ODD),
+        (f"r:{ODD} > 0.001", True, 0.0025, ODD),
+        ("  r:sign>0.009  ", True, 0.01, "sign"),
+    ],
+)
+def test_the_unfavourable_end_is_judged(requirement: str, passed: bool, number: float, variant: str) -> None:
+    found = judged(requirement)
+    assert found[0] is passed
+    assert found[1] == pytest.approx(number)
+    assert found[2] == variant
+
+
+def test_the_point_is_judged_on_request() -> None:
+    assert judged("auc:sign:loss < 0.56", bound="point") == (True, 0.55, "sign")
+    assert judged("auc:sign:loss < 0.56")[0] is False
+    assert judged("rank:sign <= 1", bound="point") == (True, 1.0, "sign")
+
+
+UNRANKED = {"r": None, "rank": None, "rank_low": None, "rank_high": None}
+NO_INTERVAL = 'the number has no interval (bound "point" judges it without)'
+ZERO = {"r": 0.0, "low": 0.0, "n_train_r": 0.0}
+
+
+def flag(name: str) -> dict[str, Any]:
+    return {"diagnostics": [name]}
+
+
+MISSING = [
+    ("r:sign > 0", UNRANKED | {"status": "infinite"}, "its r is infinite"),
+    ("rank:sign < 9", UNRANKED | {"status": "undefined"}, "its r is undefined"),
+    ("r:sign > 0", {"low": None}, NO_INTERVAL),
+    ("n_train_r:sign > 0", {"n_train_r": None}, "the number of training records is not known"),
+    ("n_train_r:sign < 9", ZERO, NO_INTERVAL),
+    ("r:sign > 0", flag("not-converged"), "its loss still fell at the last checkpoint (not-converged)"),
+    ("rank:sign < 9", flag("worse-than-constant"), "it predicts worse than a constant (worse-than-constant)"),
+    ("r > 0", flag("not-comparable"), "it was not measured like the others (not-comparable)"),
+]
+
+
+@pytest.mark.parametrize(("requirement", "change", "reason"), MISSING)
+def test_a_missing_or_doubtful_number_does_not_pass(
+    requirement: str, change: dict[str, Any], reason: str
+) -> None:
+    verdict = gate(audit(change), [requirement])
+    assert not verdict.passed
+    assert verdict.checks[0].judged is None
+    assert verdict.reasons[0].startswith(
+        f"not passed: {requirement.split(':')[0].split()[0]} of sign: {reason}"
+    )
+
+
+def test_a_diagnostic_can_be_accepted_by_name() -> None:
+    made = audit({"diagnostics": ["not-converged"]})
+    assert gate(made, ["r:sign > 0"], accept=["not-converged"]).passed
+    assert not gate(made, ["r:sign > 0"], accept=["worse-than-constant"]).passed
+
+
+@pytest.mark.parametrize("metric", ["auc", "tpr@0.01", "share_of_full", "bits_per_weight"])
+def test_what_was_not_measured_does_not_pass(metric: str) -> None:
+    verdict = gate(audit(attacks=(), performance=(), storage=()), [f"{metric} < 1000"])
+    assert not verdict.passed
+    assert "it was not measured" in verdict.reasons[0]
+
+
+def test_one_variant_without_the_number_is_worse_than_any() -> None:
+    some = audit().analyses[0].attacks[:2]
+    assert gate(audit(attacks=some), ["auc:sign < 1"]).passed
+    verdict = gate(audit(attacks=some), ["auc < 1"])
+    assert verdict.checks[0].variant == "full"
+    assert not verdict.passed
+
+
+def test_every_attack_must_have_been_run_on_every_variant() -> None:
+    some = tuple(row for row in audit().analyses[0].attacks if (row.variant, row.attack) != ("sign", "lira"))
+    assert gate(audit(attacks=some), ["auc:sign:loss < 1"]).passed
+    verdict = gate(audit(attacks=some), ["auc:sign < 1"])
+    assert verdict.reasons == ("not passed: auc of sign under lira: it was not measured (required < 1)",)
+
+
+def test_the_true_positive_rate_is_found_at_its_false_positive_rate() -> None:
+    rows = (
+        Attack("sign", "loss", "tpr@0.01", 0.02, 0.01, 0.03),
+        Attack("sign", "loss", "tpr", 0.2, 0.1, 0.3, more={"fpr": 0.1}),
+    )
+    assert judged("tpr@0.01:sign < 0.05", audit(attacks=rows)) == (True, 0.03, "sign")
+    assert judged("tpr@1%:sign < 0.05", audit(attacks=rows)) == (True, 0.03, "sign")
+    assert judged("tpr@0.1:sign < 0.05", audit(attacks=rows)) == (False, 0.3, "sign")
+    assert judged("tpr@0.001:sign < 0.05", audit(attacks=rows)) == (False, None, "sign")
+
+
+WRONG = [
+    ("auc", "requirement 'auc': expected METRIC[@FPR][:VARIANT[:ATTACK]] followed by <, <=, > or >= and a number"),
+    ("", "requirement '': expected METRIC"),
+    ("auc = 3", "expected METRIC"),
+    ("auc < low", "requirement 'auc < low': the limit 'low' is not a number"),
+    ("auc < nan", "the limit 'nan' is not a number"),
+    ("auc < inf", "the limit 'inf' is not a number"),
+    ("ouc < 1", "requirement 'ouc < 1': no metric 'ouc'; did you mean 'auc'?"),
+    ("auroc:sing > 1", "requirement 'auroc:sing > 1': the ranking has no variant 'sing'; did you mean 'sign'?"),
+    ("r:zzz > 1", f"requirement 'r:zzz > 1': the ranking has no variant 'zzz'; known: sign, full, {ODD}"),
+    ("auc:sign:los < 1", "requirement 'auc:sign:los < 1': no attack 'los' was measured; did you mean 'loss'?"),
+    ("r:sign:loss > 1", "requirement 'r:sign:loss > 1': r is not the figure of an attack, so none can be named"),
+    ("auc@0.01 < 1", "only tpr takes a false-positive rate, between 0 and 1"),
+    ("tpr@2 < 1", "only tpr takes a false-positive rate, between 0 and 1"),
+    ("tpr@x < 1", "the false-positive rate 'x' is not a number"),
+    ("tpr < 1", "tpr needs its false-positive rate, as in tpr@0.01"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("requirement", "message"), WRONG)
+def test_what_cannot_be_understood_is_an_error_and_no_verdict(requirement: str, message: str) -> None:
+    with pytest.raises(GateError) as error:
+        gate(audit(), [requirement])
+    assert message in str(error.value)
+
+
+def test_a_gate_that_asks_nothing_is_an_error() -> None:
+    with pytest.raises(GateError, match="requirements: expected at least one; a gate that asks nothing"):
+        gate(audit(), [])
+    with pytest.raises(GateError, match="requirements: expected a list of texts, got one text 'r > 0'"):
+        gate(audit(), "r > 0")
+    with pytest.raises(GateError, match='bound: expected "interval" or "point", got \'mean\''):
+        gate(audit(), ["r > 0"], bound="mean")
+
+
+def test_another_analysis_is_judged_by_name() -> None:
+    made = audit()
+    both = Audit("t", (made.analyses[0], Analysis("other", table({"low": 0.0199}))))
+    assert not gate(both, ["r:sign > 0.0198"]).passed
+    assert gate(both, ["r:sign > 0.0198"], analysis="other").analysis == "other"
+    assert gate(both, ["r:sign > 0.0198"], analysis="other").passed
+    with pytest.raises(GateError, match=r"analysis: the audit has no 'othr'; did you mean 'other'\?"):
+        gate(both, ["r > 0"], analysis="othr")
+
+
+def test_reasons_name_the_number_its_end_and_the_limit() -> None:
+    verdict = gate(audit(), ["auc < 0.6", "r:sign > 0.009", "bytes:sign < 11"])
+    assert verdict.reasons == (
+        "not passed: auc of full under lira is 0.74, the high end of 0.710 (0.680 to 0.740), the worst of 6 "
+        "(required < 0.6)",
+        "passed: r of sign is 0.01, the low end of 0.0200 (0.0100 to 0.0400) (required > 0.009)",
+        "passed: bytes of sign is 10 (required < 11)",
+    )
+    assert not verdict.passed
+
+
+def test_the_verdict_is_written_as_its_schema_says(tmp_path: Path) -> None:
+    schema = json.loads(files("discreet.report").joinpath("gate.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    made = audit({"diagnostics": ["not-converged"]})
+    for bound in ("interval", "point"):
+        verdict = gate(made, ["auc < 0.6", "r > 0", "tpr@0.1:sign < 1"], bound=bound, accept=["x"])
+        path = verdict.save(tmp_path / "gate.json")
+        jsonschema.validate(json.loads(path.read_text()), schema)
+        assert path.read_bytes() == verdict.save(tmp_path / "again.json").read_bytes()
+    passed_without = put_passed(verdict.to_json())
+    assert not jsonschema.Draft202012Validator(schema).is_valid(passed_without)
+
+
+def put_passed(raw: dict[str, Any]) -> dict[str, Any]:
+    """A verdict that passes a check without a number: the schema itself refuses it."""
+    raw["checks"][2]["passed"] = True
+    return raw
+
+
+numbers = st.floats(-2, 2, allow_nan=False)
+operators = st.sampled_from(["<", "<=", ">", ">="])
+
+
+@settings(deadline=None, max_examples=40)
+@given(operators, numbers)
+def test_passing_by_interval_implies_passing_by_point(operator: str, limit: float) -> None:
+    for what in ("r", "auc:sign", "share_of_full", "rank"):
+        requirement = f"{what} {operator} {limit}"
+        if gate(audit(), [requirement]).passed:
+            assert gate(audit(), [requirement], bound="point").passed
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(max_size=30))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    try:
+        found = parse(text, audit().analyses[0])
+    except GateError:
+        return
+    assert found.operator in ("<", "<=", ">", ">=")
