@@ -111,3 +111,15 @@ def test_not_finite_names_the_step() -> None:
     losses[1, 2500:] = np.nan
     with pytest.raises(ValueError, match=r"step 0\.5 has 500 of 3000 losses that are NaN"):
         Trajectory(losses, steps=("0", "0.5")).best  # noqa: B018
+
+
+@pytest.mark.parametrize("n", [5, 40, 700, 5000])
+def test_pieces_and_all_at_once_agree(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(n)
+    losses = rng.exponential(size=(1, n)) + np.array([0.0, 1e-5, 0.1, 3.0])[:, None] * rng.random((4, n))
+    at_once = Trajectory(losses).pairs(1)
+    monkeypatch.setattr("discreet.trajectory._AT_ONCE", 0)
+    pieces = Trajectory(losses).pairs(1)
+    np.testing.assert_allclose(at_once.mean, pieces.mean, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(at_once.scatter, pieces.scatter, rtol=1e-8, atol=1e-14)
+    np.testing.assert_array_equal(at_once.status, pieces.status)

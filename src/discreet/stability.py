@@ -211,14 +211,16 @@ def _agreement(
     """Spearman correlation, draw by draw, over variants known on both sides; 0 where a side is constant."""
     from scipy.stats import rankdata
 
-    out = np.zeros(len(a))
-    for i, (x, y) in enumerate(zip(a, b, strict=True)):
-        known = ~np.isnan(x) & ~np.isnan(y)
-        x, y = rankdata(x[known]), rankdata(y[known])
-        x, y = x - x.mean(), y - y.mean()
-        size = math.sqrt(float(x @ x) * float(y @ y)) if known.sum() > 1 else 0.0
-        out[i] = float(x @ y) / size if size else 0.0
-    return out
+    known = ~np.isnan(a) & ~np.isnan(b)
+    if not known.all():  # only variants with undefined runs need the slow way
+        whole = [_agreement(x[k][None], y[k][None]) for x, y, k in zip(a, b, known, strict=True)]
+        return np.concatenate(whole)
+    if a.shape[1] < 2:
+        return np.zeros(len(a))
+    x, y = rankdata(a, axis=1), rankdata(b, axis=1)
+    x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
+    size = np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))
+    return np.divide((x * y).sum(axis=1), size, out=np.zeros(len(a)), where=size > 0)
 
 
 def _curve(by_size: Mapping[int, Float[np.ndarray, " draw"]], level: float) -> Curve:

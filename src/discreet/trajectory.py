@@ -18,6 +18,9 @@ from discreet.moments import BLOCKS, Pair, grid, refuse
 
 __all__ = ["Trajectory"]
 
+_AT_ONCE = 1 << 22
+"""Losses up to which one float64 copy is made: no pieces, hence no Python loop over them."""
+
 
 @dataclass(frozen=True)
 class Trajectory:
@@ -76,6 +79,13 @@ class Trajectory:
     @cached_property
     def block_means(self) -> Float[np.ndarray, "block checkpoint"]:
         """Mean loss of each checkpoint in each block, in nats (first pass)."""
+        if self._by_block is not None:
+            losses, starts = self._by_block
+            with np.errstate(invalid="ignore", over="ignore"):
+                sums = np.add.reduceat(losses, starts, axis=1).T
+            if not np.isfinite(sums).all():
+                refuse(self.values, self.steps)
+            return sums / self.count[:, None]
         out = np.zeros((len(self.count), self.checkpoints))
         for block, piece in grid(self.n):
             with np.errstate(invalid="ignore", over="ignore"):
@@ -110,6 +120,8 @@ class Trajectory:
         Squares are expanded, ``(a - b)^2 = a^2 - 2ab + b^2``, which costs half of subtracting first; pairs whose
         difference is too small for that are subtracted after all.
         """
+        if self._by_block is not None:
+            return self._pairs_at_once(*self._by_block, against)
         shape = (len(self.count), self.checkpoints)
         total, cross, square = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         for block, piece, work in self._pieces(np.arange(self.checkpoints)):
@@ -128,6 +140,32 @@ class Trajectory:
         small[against] = False
         self._subtract(np.flatnonzero(small), against, mean, scatter)
         return self._resolved(mean, scatter, against, float(own.sum()) / self.n)
+
+    @cached_property
+    def _by_block(self) -> tuple[Float[np.ndarray, "checkpoint sample"], Int[np.ndarray, " block"]] | None:
+        """All losses in float64, samples of a block side by side, and where blocks begin; None if there are many."""
+        if self.values.size > _AT_ONCE:
+            return None
+        pieces = sorted(grid(self.n), key=lambda piece: piece[0])
+        columns = np.concatenate([np.arange(piece.start, piece.stop) for _, piece in pieces])
+        starts = np.cumsum(self.count) - self.count
+        return np.ascontiguousarray(self.values[:, columns], np.float64), starts
+
+    def _pairs_at_once(
+        self,
+        losses: Float[np.ndarray, "checkpoint sample"],
+        starts: Int[np.ndarray, " block"],
+        against: int,
+    ) -> Pair:
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = losses - losses[against]
+            total = np.add.reduceat(gap, starts, axis=1).T
+            square = np.add.reduceat(np.square(gap), starts, axis=1).T
+            own = float(np.vdot(losses[against], losses[against])) / self.n
+        if not (np.isfinite(square).all() and np.isfinite(own)):
+            refuse(self.values, self.steps)
+        mean = total / self.count[:, None]
+        return self._resolved(mean, np.maximum(square - total * mean, 0.0), against, own)
 
     def _pieces(self, rows: Int[np.ndarray, " row"]) -> Iterator[tuple[int, slice, np.ndarray]]:
         """Rows piece by piece, as float64 in one buffer."""
