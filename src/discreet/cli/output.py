@@ -1,0 +1,106 @@
+"""Where results go: files that appear whole, tables on stdout, and a check before long work starts."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["STDOUT", "check_file", "check_folder", "console", "say", "table", "write_json"]
+
+STDOUT = "-"
+_WIDE = 160  # of a table that goes to a file or a pipe, where nothing needs to be cut
+
+
+def check_file(path: Path | None) -> None:
+    """Refuse, before any work, a file that could not be written.
+
+    Raises:
+        OSError: Its folder is missing or cannot be written, or it is itself a folder.
+    """
+    if path is None or str(path) == STDOUT:
+        return
+    if path.is_dir():
+        raise OSError(21, "expected a file to write, got a folder", str(path))
+    if not path.parent.is_dir():
+        raise OSError(2, "the folder to write into does not exist", str(path.parent))
+    _try(path.parent)
+
+
+def check_folder(path: Path) -> None:
+    """Make a folder if it is missing, and refuse one that cannot be written.
+
+    Raises:
+        OSError: It cannot be made or written, or a file stands in its place.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "a file stands where the folder should be" if path.is_file() else error.strerror
+        raise OSError(error.errno, f"cannot make the folder: {reason}", str(path)) from error
+    _try(path)
+
+
+def _try(folder: Path) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write into the folder: {error.strerror}", str(folder)) from error
+
+
+def write_json(value: Any, path: Path | None) -> None:
+    """Write JSON to a file, or to stdout for ``-``."""
+    from discreet._json import dumps, save
+
+    if path is None:
+        return
+    if str(path) == STDOUT:
+        sys.stdout.write(dumps(value))
+    else:
+        save(path, dumps(value))
+
+
+def console() -> Console:
+    """A console on stdout that takes no markup from names, and cuts nothing unless on a terminal."""
+    from rich.console import Console
+
+    on_terminal = sys.stdout.isatty()
+    return Console(
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=not on_terminal,
+        width=None if on_terminal else _WIDE,
+    )
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+    """Print a table; columns named in ``right`` hold numbers."""
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in head:
+        drawn.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    console().print(drawn)
+
+
+def say(*sentences: str) -> None:
+    """Print sentences as a list, wrapped on a terminal."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    out = console()
+    for sentence in sentences:
+        if sys.stdout.isatty():
+            out.print(Padding(Text(sentence), (0, 0, 0, 2)))
+        else:
+            out.print(Text(f"- {sentence}"))

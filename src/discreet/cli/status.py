@@ -1,0 +1,87 @@
+"""``discreet status``: how far a run directory is, and whether what it holds is sound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from discreet.store import Store
+
+__all__ = ["status"]
+
+_PAGES = ("audit.json", "report.html", "gate.json")
+
+
+def status(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", show_default=False, help="A run directory.")],
+) -> None:
+    """Say what a run directory holds, whether it is sound, and who worked on it. Changes nothing.
+
+    [bold]Example[/bold]
+
+    discreet status discreet-demo
+    """
+    from discreet.cli.output import say, table
+    from discreet.store import Store
+
+    if not run_dir.is_dir():
+        raise ValueError(
+            f"{run_dir}: {'a file' if run_dir.exists() else 'no such folder'}; expected a run directory"
+        )
+    if not (run_dir / "manifest.json").is_file():
+        raise ValueError(f"{run_dir}: no manifest.json in it, so this is no run directory")
+    store = Store(run_dir)
+    table(("folder", "files", "bytes", "damaged"), list(_folders(store)), right=("files", "bytes", "damaged"))
+    say(*(f"{name}: {_judged(run_dir, name)}" for name in _PAGES))
+    say(*(_session(session) for session in store.manifest["sessions"][-3:]))
+
+
+def _folders(store: Store) -> list[tuple[str, ...]]:
+    """Artefacts by folder: how many, how large, and how many no longer match their checksums."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(store.folder.rglob("*")):
+        parts = path.relative_to(store.folder).parts
+        if path.is_file() and len(parts) > 1 and not any(part.startswith(".") for part in parts):
+            found.setdefault("/".join(parts[:-1]), []).append(path)
+    return [
+        (
+            folder,
+            f"{len(paths)}",
+            f"{sum(path.stat().st_size for path in paths):,}",
+            f"{sum(not _sound(store, path) for path in paths)}",
+        )
+        for folder, paths in found.items()
+    ]
+
+
+def _sound(store: Store, path: Path) -> bool:
+    from discreet.store import StoreError
+
+    try:
+        return store.has(path.relative_to(store.folder).as_posix())
+    except StoreError:
+        return True  # a file that the store did not make
+
+
+def _judged(run_dir: Path, name: str) -> str:
+    from discreet._json import loads
+
+    path = run_dir / name
+    if not path.is_file():
+        return "not there"
+    if name != "gate.json":
+        return f"{path.stat().st_size:,} bytes"
+    verdict = loads(path.read_bytes())
+    return "passed" if isinstance(verdict, dict) and verdict.get("passed") is True else "not passed"
+
+
+def _session(session: dict[str, Any]) -> str:
+    ended = session.get("ended")
+    return f"worked on from {session.get('started')} " + (
+        f"to {ended}"
+        if ended
+        else f"by process {session.get('pid')} on {session.get('host')}, not ended in order"
+    )
