@@ -258,6 +258,71 @@ def test_queries_are_averaged_after_the_logit() -> None:
     assert both == pytest.approx(np.mean(each, axis=0))
 
 
+def two_variants(noise: float) -> Record:
+    rng = np.random.default_rng(0)
+    member = rng.random((8, 600)) < 0.5
+    member[1::2] = ~member[::2]
+    logit = rng.normal(1.0, 1.0, 600) + 0.3 * rng.normal(size=member.shape) + member
+    noisy = [logit + noise * rng.normal(size=member.shape) for _ in range(2)]
+    return Record(
+        run=tuple("01234567" * 2),
+        step=np.ones(16),
+        variant=("sign",) * 8 + ("ternary",) * 8,
+        sample=np.arange(600),
+        signals={"loss": np.logaddexp(0.0, -np.concatenate(noisy))},
+        member=member,
+    )
+
+
+def test_joint_release_leaks_more_than_either() -> None:
+    data = two_variants(1.5)
+    values = {}
+    for spec in ("lira", "joint"):
+        found = expose(data, spec, "sign")
+        values[spec] = auc(found.scores, found.member).value
+    assert values["joint"] > values["lira"] + 0.02
+
+
+def test_joint_of_one_variant_is_lira() -> None:
+    data = two_variants(0.5)
+    run: dict[str, Any] = {"run": "3", "variant": "sign"}
+    alone = attack(data, "joint(variants=('sign',))", **run).values
+    assert alone == pytest.approx(attack(data, "lira", **run).values)
+    twice = attack(data, "joint", **run).values
+    assert not np.allclose(twice, alone)
+    assert twice == pytest.approx(attack(data, "joint", run="3", variant="ternary").values)
+    with pytest.raises(
+        RecordError, match="variants: run '3' has no 'vector' at step 1; it has sign, ternary"
+    ):
+        attack(data, "joint(variants=('vector',))", **run)
+
+
+def _normal_logpdf(x: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    square = np.einsum("ni,ij,nj->n", x, np.linalg.inv(covariance), x)
+    return -(square + np.log(np.linalg.det(2 * np.pi * covariance))) / 2
+
+
+def test_joint_density_is_the_multivariate_normal() -> None:
+    """With pooled variances: the copula of normal margins is a multivariate normal."""
+    data = two_variants(0.5)
+    got = attack(data, "joint(variance='pooled')", run="0", variant="sign").values
+    blind = data.blind("0")
+    member = np.asarray(blind.member)
+    phi = read_statistic(blind, np.arange(len(blind.run)), "confidence")[:, 0]
+    rows = [[i for i, v in enumerate(blind.variant) if v == name] for name in ("sign", "ternary")]
+    target = np.stack([phi[r[0]] for r in rows], axis=1)
+    density = []
+    for mask in (member, ~member):
+        counts = mask.sum(axis=0)
+        centre = np.stack([(phi[r[1:]] * mask).sum(axis=0) / counts for r in rows], axis=1)
+        rest = np.stack([((phi[r[1:]] - c) * mask).ravel() for r, c in zip(rows, centre.T, strict=True)])
+        sd = np.sqrt((rest**2).sum(axis=1) / (counts - 1).sum())
+        r = 0.98 * (rest[0] @ rest[1]) / np.sqrt((rest[0] @ rest[0]) * (rest[1] @ rest[1]))
+        covariance = np.array([[sd[0] ** 2, r * sd[0] * sd[1]], [r * sd[0] * sd[1], sd[1] ** 2]])
+        density.append(_normal_logpdf(target - centre, covariance))
+    assert got == pytest.approx(density[0] - density[1])
+
+
 def test_steps_and_missing_references() -> None:
     rng = np.random.default_rng(0)
     member = rng.random((2, 10)) < 0.5

@@ -54,6 +54,17 @@ def test_variance_is_delongs() -> None:
     assert low - 0.01 < got.low <= low + 1e-6
 
 
+def test_influence_is_what_leaving_out_takes_away() -> None:
+    rng = np.random.default_rng(4)
+    scores, member = np.round(rng.normal(size=30), 1), np.arange(30) < 12
+    effect = auc_parts(scores[None], member[None], np.ones((1, 30), bool)).influence[0]
+    for at in range(30):
+        rest = np.arange(30) != at
+        size = member.sum() if member[at] else (~member).sum()
+        lost = pairs(scores, member) - pairs(scores[rest], member[rest])
+        assert lost == pytest.approx(effect[at] * math.sqrt(size / (size - 1)))
+
+
 @pytest.mark.parametrize(("sign", "value"), [(1, 1.0), (-1, 0.0), (0, 0.5)])
 def test_degenerate_scores_keep_an_open_interval(sign: int, value: float) -> None:
     member = np.arange(20) >= 10

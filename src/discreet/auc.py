@@ -60,8 +60,7 @@ def auc(
 
     Returns:
         AUC in [0, 1]; n counts the samples judged (in any run). With one run the interval speaks about
-        that model and new records; with several about new models and new records, where runs with
-        complementary training halves count as one draw.
+        that model and new records; with several about new models and new records.
 
     Raises:
         ValueError: Shapes differ, a score is not finite, or a run lacks one of the classes.

@@ -16,6 +16,8 @@ from discreet._types import Bool, Float, Int
 
 __all__ = ["Spread", "cluster_sums", "complement_pairs", "crossed"]
 
+_ENOUGH_PAIRS = 8
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -46,7 +48,8 @@ def crossed(
         values: The figure of each run.
         influence: How much each unit (a sample, or a cluster of dependent ones) moved each run's
             figure, so that ``(influence[r] ** 2).sum()`` is that figure's variance given the run.
-        pairs: Equal numbers mark runs with complementary training halves, which are one draw.
+        pairs: Equal numbers mark runs with complementary training halves. Where there are eight pairs
+            and more, each is one draw; fewer are taken run by run.
 
     Returns:
         The variance, not an interval.
@@ -57,7 +60,8 @@ def crossed(
     if runs == 1:
         return Spread(shared, math.inf)
     draws = _group_means(values, pairs)
-    if len(draws) < 2:
+    if len(draws) < _ENOUGH_PAIRS:
+        # Members of a pair differ from each other more than two draws would: safe, with more freedom.
         draws = np.sort(values)
     between = float(draws.var(ddof=1)) / len(draws)
     single = _sum(influence.ravel() ** 2) / runs**2
