@@ -99,7 +99,7 @@ def test_equal_parameters_are_no_alternative() -> None:
 def test_n_train_and_the_constant_loss_come_from_the_record() -> None:
     x = losses() + 5.0  # far worse than ln 2
     label = (np.arange(300) % 2).astype(np.int64)
-    found = discreet.rank(record(x, about={"n_train": 40, "loss": "bce"}, signals={"label": label}))
+    found = discreet.rank(record(x, about={"n_train": 40, "task": "bce"}, signals={"label": label}))
     assert found["sign"].n_train_r == pytest.approx(40 * found["sign"].r)  # type: ignore[operator]
     assert "worse-than-constant" in found["sign"].diagnostics
     assert "worse-than-constant" not in discreet.rank(record(x)).indicators[0].diagnostics
@@ -131,3 +131,15 @@ def test_one_figure_a_row_survives_files_cuts_and_merges(tmp_path) -> None:
     assert merge_samples(halves).signals["params_hash"].tolist() == list(range(24))
     runs = [x.take_rows(np.flatnonzero([r in pick for r in x.run])) for pick in (("0", "1"), ("2", "3"))]
     assert sorted(merge_runs(runs).signals["params_hash"].tolist()) == list(range(24))
+
+
+def test_runs_of_other_sizes_have_no_one_n_train() -> None:
+    found = discreet.rank(record(losses(), about={"n_train": {"merged": [40, 50]}}))
+    assert found["sign"].n_train_r is None
+    assert "no one whole number" in found.notes[-1]
+
+
+def test_exact_ties_are_ordered_by_name() -> None:
+    x = losses()
+    twice = np.stack([x[0], x[0]])
+    assert [i.variant for i in discreet.rank(record(twice, ("b", "a"))).indicators] == ["a", "b"]

@@ -262,7 +262,7 @@ def rank_runs(
         )
         for variant, runs in per_variant.items()
     ]
-    found.sort(key=lambda i: (i.status != "ok", -(i.r or 0.0)))
+    found.sort(key=lambda i: (i.status != "ok", -(i.r or 0.0), i.variant))  # names break exact ties
     return Ranking(tuple(found), level, statistic, tuple(notes), seed)
 
 

@@ -71,9 +71,10 @@ def measure_record(record: Record, *, level: float = 0.95, seed: int = 0) -> Rec
     if len(lengths) > 1:
         notes.append("runs have different checkpoints: their r is not strictly comparable")
     n_train = record.about.get("n_train")
-    return RecordedIndicators(
-        per_variant, None if n_train is None else int(n_train), constant_loss(record, keep), tuple(notes)
-    )
+    if n_train is not None and (not isinstance(n_train, int) or n_train < 1):
+        notes.append(f"the record's n_train is {n_train}, no one whole number: n_train * r is left out")
+        n_train = None
+    return RecordedIndicators(per_variant, n_train, constant_loss(record, keep), tuple(notes))
 
 
 def evaluation_samples(record: Record) -> Bool[np.ndarray, " sample"]:
@@ -99,7 +100,7 @@ def evaluation_samples(record: Record) -> Bool[np.ndarray, " sample"]:
 
 def constant_loss(record: Record, keep: Bool[np.ndarray, " sample"]) -> float | None:
     """Loss of the best constant prediction on class labels, in nats: the entropy of their shares."""
-    if "label" not in record.signals or record.about.get("loss") not in ("bce", "ce"):
+    if "label" not in record.signals or record.about.get("task") not in ("bce", "ce"):
         return None
     _, counts = np.unique(np.asarray(record.signals["label"])[keep], return_counts=True)
     share = counts / counts.sum()

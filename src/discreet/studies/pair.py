@@ -191,7 +191,7 @@ def _record(
         about={
             "study": "demo",
             "data": {"name": b3db.NAME, "sha256": b3db.SHA256, "licence": b3db.LICENCE},
-            "loss": "bce",
+            "task": "bce",
             "n_train": material.n_train,
             "settings": plan.training(),
         },
