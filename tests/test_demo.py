@@ -175,12 +175,11 @@ def test_more_runs_keep_the_first_ones(run_dir: Path) -> None:
     from discreet.store import Store
     from discreet.studies.work import keys_of
 
-    more = replace(SMALL, runs=6)
-    store = Store(run_dir)
-    assert store.has(keys_of(store, more, prepare(more), 0).trajectory)
-    assert not store.has(keys_of(store, more, prepare(more), 2).trajectory)
-    other = replace(SMALL, seed=1)
-    assert not store.has(keys_of(store, other, prepare(other), 0).trajectory)
+    more, other = replace(SMALL, runs=6), replace(SMALL, seed=1)
+    store, material = Store(run_dir), prepare(more)
+    assert store.has(keys_of(store, more, material, 0).trajectory)
+    assert not store.has(keys_of(store, more, material, 2).trajectory)
+    assert not store.has(keys_of(store, other, material, 0).trajectory)
 
 
 @pytest.mark.slow

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import util
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from discreet.audit import Analysis
 
 __all__ = ["demo"]
 
@@ -59,7 +62,12 @@ def demo(
     with _progress() as progress:
         audit = study.demo(run_dir, plan=plan, workers=workers, progress=progress)
     say(*(f"{name}: {count:,}" for name, count in audit.data.counts.items()))
+    for analysis in audit.analyses[:: len(audit.analyses) // 2]:
+        print(f"\n{analysis.name}: at the shipped checkpoint")
+        _beside(analysis)
+    print(f"\n{audit.analyses[0].name}: ranked by r")
     show(audit.analyses[0], (*audit.summary, *audit.notes))
+    print()
     say(
         f"report: {run_dir / 'report.html'}",
         f"all numbers: {run_dir / 'audit.json'}",
@@ -68,6 +76,26 @@ def demo(
 
 
 demo.__doc__ = f"{demo.__doc__}\n{_EXAMPLES}"
+
+
+def _beside(analysis: Analysis) -> None:
+    """Print what each variant is worth, takes and gives away at its shipped checkpoint."""
+    from discreet._words import interval, label, number, percent, whole
+    from discreet.cli.output import table
+
+    rows = [
+        (
+            label(task.variant),
+            f"{number(task.value)} ({interval(task.low, task.high)})",
+            f"{percent(task.share_of_full)} ({interval(task.share_low, task.share_high, percent)})",
+            number(size.bits_per_weight),
+            whole(size.bytes),
+            f"{number(leak.value)} ({interval(leak.low, leak.high)})",
+        )
+        for task, size, leak in zip(analysis.performance, analysis.storage, analysis.attacks, strict=True)
+    ]
+    head = ("variant", "AUROC", "of the original", "bits a weight", "bytes", "AUC of the loss attack")
+    table(head, rows, right=head[1:])
 
 
 @contextmanager

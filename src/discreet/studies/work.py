@@ -12,7 +12,7 @@ from threading import Event, Lock
 from typing import Any
 
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, stack
 
 from discreet._spread import spread
@@ -129,8 +129,8 @@ def _do_pair(
         trained = train_pair(plan, material, pair, lambda epoch: tick())
         for row, key in enumerate(keys.weights):
             weights = {name: value[row].contiguous() for name, value in trained.shipped.items()}
-            about = {"step": str(trained.steps[row])}
-            store.make(key, lambda aside, weights=weights, about=about: save_file(weights, aside, about))
+            data = save(weights, {"step": str(trained.steps[row])})
+            store.make(key, lambda aside, data=data: aside.write_bytes(data))
         store.make(keys.trajectory, trained.trajectory.save)
 
     def write(aside: Path) -> None:
