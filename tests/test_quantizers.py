@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from discreet.quantizers import PRESETS, QuantizerError, parse, quantize, quantize_stack
-from discreet.quantizers._measure import absmean, total
+from discreet.quantizers._measure import _select_torch, absmean, order_statistics, total
 
 
 def table_2(spec: str, weights: list[float]) -> list[float]:
@@ -335,6 +335,20 @@ def test_sums_do_not_depend_on_how_many_groups_come_together() -> None:
     rows = torch.randn(5, 4099)
     assert torch.equal(total(rows), torch.cat([total(each[None]) for each in rows]))
     assert rows.double().sum(1).tolist() == pytest.approx(total(rows)[:, 0].tolist(), rel=1e-12)
+
+
+def test_order_statistics_are_those_of_a_sort_on_any_device() -> None:
+    torch.manual_seed(0)
+    groups = torch.randint(0, 6, (4, 9)).float()
+    ordered = torch.cat([groups.sort(dim=1).values, torch.full((4, 1), torch.inf)], dim=1)
+    for rank in range(1, 10):
+        value, after = order_statistics(groups, rank)
+        assert torch.equal(value[:, 0], ordered[:, rank - 1])
+        assert torch.equal(after[:, 0], ordered[:, rank])
+        # What runs where NumPy cannot reach.
+        value, after = _select_torch(groups, rank)
+        assert torch.equal(value[:, 0], ordered[:, rank - 1])
+        assert after is None if rank == 9 else torch.equal(after[:, 0], ordered[:, rank])
 
 
 def test_codes_are_counted_exactly() -> None:

@@ -128,7 +128,7 @@ def choose(source: Source, scope: str, select: Select) -> Choice:
     if not names:
         reasons = ", ".join(sorted(set(kept.values())))
         raise QuantizerError(f"no tensor is left to quantize; all {len(kept)} are kept ({reasons})")
-    return Choice(tuple(sorted(names)), kept, tied)
+    return Choice(tuple(names), kept, tied)
 
 
 def _why_kept(name: str, source: Source, scope: str, select: Select) -> str | None:
