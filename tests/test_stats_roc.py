@@ -68,6 +68,29 @@ def test_staircase(fpr: float, tpr: float, realised: float, resolvable: bool) ->
     assert ("not resolvable: needs 10,000 non-members" in str(point)) != resolvable
 
 
+def test_interval_mixes_clopper_pearson_over_the_threshold() -> None:
+    from scipy import stats
+
+    rng = np.random.default_rng(0)
+    members, others = np.round(rng.normal(1, 1, 30), 1), np.round(rng.normal(size=25), 1)
+    point = tpr_at_fpr(np.r_[members, others], np.arange(55) < 30, 0.2)
+    above = [np.inf, *sorted(others, reverse=True), -np.inf]  # the j-th largest, with ends
+
+    def chance(x: float, side: int) -> float:
+        """Confidence that the rate lies below x, if J non-members are above the true threshold."""
+        total = 0.0
+        for j in range(26):
+            c = int((members > above[j + side]).sum())
+            rate = (
+                stats.beta(c + side, 30 - c + 1 - side).cdf(x) if 0 < c + side < 31 else float(c + side == 0)
+            )
+            total += float(stats.binom.pmf(j, 25, 0.2)) * float(rate)
+        return total
+
+    assert chance(point.tpr.low, 0) == pytest.approx(0.025, abs=1e-6)
+    assert chance(point.tpr.high, 1) == pytest.approx(0.975, abs=1e-6)
+
+
 def test_floor_is_exact() -> None:
     assert [allowed(0.29, 100), allowed(0.07, 100), allowed(0.001, 999), allowed(1.0, 7)] == [29, 7, 0, 7]
     assert [smallest_sample(x) for x in (0.1, 0.01, 0.001, 0.0001, 0.3)] == [10, 100, 1000, 10_000, 4]
@@ -128,9 +151,20 @@ def test_bad_scores() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("m", "n"), [(50, 50), (1000, 1000), (200, 5000), (2000, 200)])
-@pytest.mark.parametrize("fpr", [0.1, 0.01, 0.001])
-@pytest.mark.parametrize(("shift", "sd"), [(0.0, 1.0), (1.0, 1.0), (0.5, 2.0), (3.0, 1.0)])
+@pytest.mark.parametrize(
+    ("m", "n", "fpr", "shift", "sd"),
+    [
+        (50, 50, 0.1, 1.0, 1.0),
+        (1000, 1000, 0.1, 0.0, 1.0),
+        (1000, 1000, 0.1, 0.5, 2.0),
+        (1000, 1000, 0.01, 3.0, 1.0),
+        (1000, 1000, 0.01, 0.5, 2.0),
+        (200, 5000, 0.01, 1.0, 1.0),
+        (200, 5000, 0.001, 0.5, 2.0),
+        (2000, 200, 0.1, 1.0, 1.0),
+        (2000, 200, 0.01, 3.0, 1.0),
+    ],
+)
 def test_coverage_one_run(m: int, n: int, fpr: float, shift: float, sd: float) -> None:
     from scipy import stats
 
@@ -146,7 +180,7 @@ def test_coverage_one_run(m: int, n: int, fpr: float, shift: float, sd: float) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("halves", ["independent", "complementary"])
-@pytest.mark.parametrize(("run_sd", "sample_sd"), [(0.0, 0.0), (0.4, 0.0), (0.0, 1.0), (0.4, 1.0)])
+@pytest.mark.parametrize(("run_sd", "sample_sd"), [(0.0, 1.0), (0.4, 1.0)])
 def test_coverage_runs_share_samples(halves: str, run_sd: float, sample_sd: float) -> None:
     from scipy import stats
 
@@ -156,11 +190,11 @@ def test_coverage_runs_share_samples(halves: str, run_sd: float, sample_sd: floa
     true = float(stats.norm.sf((scale * stats.norm.isf(fpr) - (1 + run_sd * grid)) / scale).mean())
     rng = np.random.default_rng(2)
     hits = 0
-    for _ in range(200):
+    for _ in range(120):
         half = rng.random((runs, samples)) < 0.5
         if halves == "complementary":
             half[1::2] = ~half[::2]
         shift = (1 + run_sd * rng.normal(size=(runs, 1))) * half
         scores = rng.normal(size=half.shape) + sample_sd * rng.normal(size=samples) + shift
         hits += tpr_at_fpr(scores, half, fpr).tpr.covers(true)
-    assert hits >= 182, hits
+    assert hits >= 108, hits
