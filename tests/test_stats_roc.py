@@ -96,6 +96,18 @@ def test_floor_is_exact() -> None:
     assert [smallest_sample(x) for x in (0.1, 0.01, 0.001, 0.0001, 0.3)] == [10, 100, 1000, 10_000, 4]
 
 
+def test_a_leak_of_a_few_members() -> None:
+    """Three standard deviations for 5 % of the members: 0.05 P(N(3, 1) > 3.09) + 0.95 / 1000 = 2.4 %."""
+    rng = np.random.default_rng(0)
+    scores, member = rng.normal(size=40_000), np.arange(40_000) < 20_000
+    scores[:1000] += 3
+    point = tpr_at_fpr(scores, member, 0.001)
+    assert point.tpr.covers(0.0241)
+    assert point.tpr.low > 0.015
+    shown = tpr_at_fpr(scores[member], np.arange(20_000) % 2 == 0, 0.01).tpr
+    assert shown.covers(0.01), "members against members: nothing to find"
+
+
 def test_log_axes_keep_zero_rates() -> None:
     curve = roc(np.array([3.0, 2.0, 1.0, 0.0]), np.array([True, False, True, False]))
     fpr, tpr = curve.log_log(0.25)

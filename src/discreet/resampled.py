@@ -61,33 +61,37 @@ def resampled_differences(
 
 
 class _Ranked:
-    """One attack's scores in descending blocks of ties; judges resampled rows by their counts."""
+    """One attack's scores from the highest down; judges resampled rows by their counts."""
 
     def __init__(
         self, scores: Float[np.ndarray, " sample"], member: Bool[np.ndarray, " sample"], fpr: float
     ) -> None:
-        self.order = np.argsort(-scores, kind="stable")
-        ranked = scores[self.order]
-        self.ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-        self.member = member[self.order]
-        self.allowed = allowed(fpr, int((~member).sum()))
+        order = np.argsort(-scores, kind="stable")
+        self.members, self.others = order[member[order]], order[~member[order]]
+        high, low = -scores[self.members], -scores[self.others]
+        self.others_above = np.searchsorted(low, high, side="left")
+        self.others_reaching = np.searchsorted(low, high, side="right")
+        self.members_above = np.append(np.searchsorted(high, low, side="left"), len(high))
+        self.allowed = allowed(fpr, len(low))
 
     def __call__(self, counts: Int[np.ndarray, "replicate sample"]) -> Float[np.ndarray, "figure replicate"]:
-        ranked = counts[:, self.order]
-        # Members and non-members at or above each block of ties.
-        caught = np.cumsum(ranked * self.member, axis=1)[:, self.ends]
-        wrong = np.cumsum(ranked * ~self.member, axis=1)[:, self.ends]
-        m, n = caught[:, -1], wrong[:, -1]
-        here = np.diff(caught, axis=1, prepend=0)
-        below = (
-            2 * n[:, None] - wrong - np.concatenate([np.zeros((len(wrong), 1), int), wrong[:, :-1]], axis=1)
-        )
-        area = (here * below).sum(axis=1) / (2 * m * n)
+        m, n = len(self.members), len(self.others)
+        weight = counts[:, self.members]
+        wrong, caught = _running(counts[:, self.others]), _running(weight)
+        # A member beats what lies below it, and half of what ties with it.
+        twice_beaten = 2 * n - wrong[:, self.others_above] - wrong[:, self.others_reaching]
+        area = np.einsum("ij,ij->i", weight, twice_beaten) / (2 * m * n)
         past = wrong > self.allowed
-        first_refused = np.where(past.any(axis=1), past.argmax(axis=1), past.shape[1])
-        padded = np.concatenate([np.zeros((len(caught), 1), int), caught], axis=1)
-        rate = padded[np.arange(len(caught)), first_refused] / m
+        refused = np.where(past.any(axis=1), past.argmax(axis=1) - 1, n)
+        rate = caught[np.arange(len(counts)), self.members_above[refused]] / m
         return np.stack([area, rate])
+
+
+def _running(counts: Int[np.ndarray, "replicate sample"]) -> Int[np.ndarray, "replicate place"]:
+    """Running totals, from 0."""
+    totals = np.zeros((len(counts), counts.shape[1] + 1), dtype=np.int64)
+    np.cumsum(counts, axis=1, out=totals[:, 1:])
+    return totals
 
 
 def _counts(
@@ -96,9 +100,9 @@ def _counts(
     counts = np.zeros((replicates, len(member)), dtype=np.int64)
     for kind in (False, True):
         rows = np.flatnonzero(member == kind)
-        drawn = rows[rng.integers(len(rows), size=(replicates, len(rows)))]
-        for replicate, picks in enumerate(drawn):
-            counts[replicate] += np.bincount(picks, minlength=len(member))
+        drawn = rng.integers(len(rows), size=(replicates, len(rows)))
+        drawn += np.arange(replicates)[:, None] * len(rows)
+        counts[:, rows] = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(replicates, len(rows))
     return counts
 
 
