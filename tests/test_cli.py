@@ -322,17 +322,24 @@ def ordinary_user() -> Iterator[None]:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs users")
-def test_a_read_only_folder_as_an_ordinary_user(discreet: Run, tmp_path: Path, table: Path) -> None:
+def test_a_read_only_folder_as_an_ordinary_user(discreet: Run, run_dir: Path, table: Path) -> None:
     with TemporaryDirectory() as base:  # every user may look into it, unlike into pytest's
         closed = Path(base, "closed")
         closed.mkdir()
         Path(base).chmod(0o755)
         copy = Path(base, "losses.csv")
         copy.write_bytes(table.read_bytes())
+        Path(base, "audit.json").write_bytes((run_dir / "audit.json").read_bytes())
+        page = Path(base, "open", "page.html")
+        page.parent.mkdir()
+        page.parent.chmod(0o777)
         jobs = (
             ("rank", copy, "--json", closed / "a.json"),
             ("rank", copy, "--report", closed / "a.html"),
             ("demo", closed / "run"),
+            ("demo", closed),
+            ("report", base, "--out", page, "--figures", closed),
+            ("report", base, "--out", closed / "a.html"),
         )
         assert discreet("rank", copy, "--json", closed / "a.json")[0] == 0  # all modules are loaded now
         (closed / "a.json").unlink()
@@ -343,6 +350,8 @@ def test_a_read_only_folder_as_an_ordinary_user(discreet: Run, tmp_path: Path, t
             assert code == 2
             assert "Permission denied" in one_line(err)
             assert "closed" in err
+            assert "unexpected" not in err
+        assert not page.exists()
         assert list(closed.iterdir()) == []
 
 

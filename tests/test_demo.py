@@ -90,7 +90,7 @@ def test_the_trajectory_is_measured_on_strangers_only(run_dir: Path, material: M
     assert record.about["n_train"] == material.n_train
 
 
-def test_the_release_is_the_checkpoint_of_lowest_validation_loss(run_dir: Path, material: Material) -> None:
+def test_the_release_measures_the_shipped_weights(run_dir: Path, material: Material) -> None:
     import torch
     from safetensors.torch import load_file, safe_open
 
@@ -110,6 +110,33 @@ def test_the_release_is_the_checkpoint_of_lowest_validation_loss(run_dir: Path, 
         weights = {name: value[None] for name, value in load_file(path).items()}
         again = measure_stack(network, {"full": weights}, x, material.label[material.training])
         np.testing.assert_allclose(release.signal("loss")[row], again["loss"][0, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_the_shipped_step_has_the_lowest_validation_loss(run_dir: Path, material: Material) -> None:
+    """Against a training and a judgement of its own, on PyTorch's plain functions."""
+    import torch
+    from torch.nn.functional import binary_cross_entropy_with_logits as bce
+
+    from discreet.mlp import MLP
+    from discreet.recipe import Recipe
+    from discreet.training import train
+
+    x, y = torch.from_numpy(material.fingerprint).float(), torch.from_numpy(material.label)
+    losses: list[list[float]] = []
+
+    def judge(epoch: int, params: dict[str, torch.Tensor]) -> None:
+        hidden = torch.relu(x[material.validation] @ params["0.weight"].mT + params["0.bias"][:, None])
+        outputs = (hidden @ params["2.weight"].mT + params["2.bias"][:, None])[..., 0]
+        losses.append([float(bce(row, y[material.validation].float())) for row in outputs])
+
+    network = MLP((SMALL.bits, SMALL.hidden, 1))
+    recipe = Recipe(lr=SMALL.lr, epochs=SMALL.epochs, batch_size=SMALL.batch_size)
+    subsets = np.array([np.flatnonzero(half) for half in material.halves])
+    training = x[material.training], y[material.training]
+    train(network, *training, subsets, recipe, seed=SMALL.seed, on_checkpoint=judge)
+    release = read_all(sorted((run_dir / "release").glob("*.safetensors")))
+    shipped = [int(release.step[release.rows("full", run)[0]]) for run in release.runs]
+    assert shipped == (1 + np.argmin(losses, axis=0)).tolist()
 
 
 def test_members_fit_better_than_strangers(run_dir: Path) -> None:
@@ -241,5 +268,6 @@ def test_two_demos_in_one_directory_are_refused(tmp_path: Path) -> None:
     first.kill()
     first.communicate()
     assert second.returncode == 2
-    assert f"in use by process {first.pid}" in second.stderr
+    assert f"{tmp_path / 'run'}: in use by process {first.pid}" in second.stderr
+    assert "unexpected" not in second.stderr
     assert len(second.stderr.splitlines()) == 1

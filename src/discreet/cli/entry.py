@@ -73,7 +73,9 @@ def _words_for(error: Exception) -> str:
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
         return f"{error.filename}: {reason}" if error.filename is not None else reason
-    if isinstance(error, (ValueError, ArithmeticError)):
+    from discreet.store import StoreError
+
+    if isinstance(error, (ValueError, ArithmeticError, StoreError)):
         return str(error) or type(error).__name__
     return f"unexpected {type(error).__name__}: {error} (a fault of discreet; --debug shows where)"
 

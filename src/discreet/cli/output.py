@@ -67,17 +67,11 @@ def write_json(value: Any, path: Path | None) -> None:
 
 
 def console() -> Console:
-    """A console on stdout that takes no markup from names, and cuts nothing unless on a terminal."""
+    """A console on stdout that cuts nothing unless it is a terminal. Give it ``Text``, in which markup is text."""
     from rich.console import Console
 
     on_terminal = sys.stdout.isatty()
-    return Console(
-        highlight=False,
-        markup=False,
-        emoji=False,
-        soft_wrap=not on_terminal,
-        width=None if on_terminal else _WIDE,
-    )
+    return Console(highlight=False, soft_wrap=not on_terminal, width=None if on_terminal else _WIDE)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
