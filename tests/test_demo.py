@@ -28,7 +28,7 @@ if util.find_spec("torch") is not None:
     from discreet.studies.pair import VARIANTS
     from discreet.studies.plan import Material, Plan, prepare
 
-    SMALL = Plan(runs=4, epochs=8, lr=1e-3, bits=256, hidden=16, molecules=700)
+    SMALL = Plan(runs=4, epochs=8, lr=1e-2, bits=256, hidden=16, molecules=700)
 
 
 @pytest.fixture(scope="module")
