@@ -179,6 +179,16 @@ def test_all_variants_of_all_models_stand_where_they_belong(models: int) -> None
     np.testing.assert_allclose(small["loss"], found["loss"], rtol=1e-6)
 
 
+def test_outputs_that_are_not_finite_are_found_in_whichever_group() -> None:
+    network, modules = networks((512, 5, 1))
+    full, x = stacked(modules), (torch.rand(8, 512) < 0.03).float()  # sparse: every model is a group
+    broken = full | {"0.bias": full["0.bias"].index_fill(0, torch.tensor([1]), torch.inf)}
+    with pytest.raises(
+        ValueError, match=r"variants: outputs of 'new', model 1, are not finite in \d of 8 samples"
+    ):
+        measure_stack(network, {"full": full, "new": broken}, x, torch.ones(8), workers=1)
+
+
 def test_what_does_not_fit_is_named() -> None:
     network, modules = networks((6, 5, 1))
     full, x, y = stacked(modules), torch.randn(8, 6), torch.zeros(8)

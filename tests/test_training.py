@@ -11,10 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from discreet.initial import initialise
+from discreet.losses import LOSSES as LOSS
+from discreet.measured import table
 from discreet.mlp import MLP
 from discreet.model_seeds import Orders, init_seed
 from discreet.recipe import Recipe
 from discreet.training import Diverged, train
+from discreet.training_paths import Batch
+from discreet.training_paths.choice import choose, traits
 from discreet.training_state import TrainingState
 
 SAMPLES, MODELS, OWN = 60, 5, 22  # 22 samples in batches of 8: the last one is smaller
@@ -160,6 +164,14 @@ def test_a_model_does_not_depend_on_its_neighbours(path: str) -> None:
     for name, value in whole.items():
         torch.testing.assert_close(single[name][0], value[3], rtol=1e-12, atol=1e-12)
         torch.testing.assert_close(other[name], value[turned], rtol=1e-12, atol=1e-12)
+
+
+def test_models_have_starts_and_orders_of_their_own() -> None:
+    assert len({init_seed(seed, model) for seed in range(9) for model in range(9)}) == 81
+    first, second = Orders(0, range(4), 50), Orders(1, range(4), 50)
+    drawn = [orders.next() for orders in (first, second) for _ in range(3)]
+    assert all((np.sort(row) == np.arange(50)).all() for each in drawn for row in each)
+    assert len({row.tobytes() for each in drawn for row in each}) == 24
 
 
 def test_seeds_give_other_models_and_the_same_seed_the_same_bytes() -> None:
@@ -362,6 +374,43 @@ def test_a_loss_and_gradients_of_ones_own() -> None:
     start = MLP((6, 5, 1)).init([init_seed(0, model) for model in range(MODELS)], torch.float64)
     assert torch.equal(still["0.weight"], start["0.weight"])
     assert set(calls) == {(epoch, step, size) for epoch in (1, 2, 3) for step, size in enumerate((8, 8, 6))}
+
+
+def test_gradients_may_lie_in_memory_in_any_order() -> None:
+    x, y, subsets = data("bce")
+
+    def ones(params: dict[str, Tensor], batch: Batch) -> dict[str, Tensor]:
+        return {"0.weight": torch.arange(30.0, dtype=torch.float64).expand(MODELS, 30).reshape(MODELS, 5, 6)}
+
+    def turned(params: dict[str, Tensor], batch: Batch) -> dict[str, Tensor]:
+        return {name: value.mT.contiguous().mT for name, value in ones(params, batch).items()}
+
+    one, other = (
+        train(MLP((6, 5, 1)), x, y, subsets, RECIPES["adam"], gradients=each) for each in (ones, turned)
+    )
+    assert torch.equal(one["0.weight"], other["0.weight"])
+
+
+def test_the_path_follows_the_architecture() -> None:
+    x = torch.randn(4, 6)
+
+    def chosen(model: MLP | nn.Module, batch_size: int = 8) -> str:
+        found = traits(model, x)
+        return choose(model, found, x, torch.ones(len(x)), LOSS["bce"], batch_size).name
+
+    plain = nn.Sequential(nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 3, 3), nn.Flatten(), nn.Linear(12, 1))
+    assert traits(plain, x).convolved == 3 * 3 * 4
+    turned = nn.Sequential(
+        nn.Unflatten(1, (3, 2)), nn.ConvTranspose1d(3, 5, 4), nn.Flatten(), nn.Linear(25, 1)
+    )
+    assert traits(turned, x).convolved == 3 * 5 * 4 * 2
+    bound = table()["convolutions"]["products"]
+    assert chosen(plain, batch_size=bound // 36) == "func"
+    assert chosen(plain, batch_size=bound // 36 + 1) == "loop"
+    assert chosen(convolutions()) == "loop"
+    assert chosen(nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 1))) == "written"
+    assert chosen(nn.Sequential(nn.Linear(6, 5), nn.GELU(), nn.Linear(5, 1))) == "func"
+    assert chosen(nn.Sequential(nn.Linear(6, 5), nn.Dropout(), nn.Linear(5, 1))) == "loop"
 
 
 def test_divergence_names_model_and_epoch() -> None:

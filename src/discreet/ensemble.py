@@ -112,7 +112,6 @@ class Ensemble:
         for count, gradients in enumerate(self.choice.path.steps(group.params, own), first):
             _multiply(gradients, masks)
             self.step(group.params, gradients, group.moments, count)
-            _multiply(group.params, masks)  # momentum from before a mask was closed
         for name, value in group.params.items():
             finite = torch.isfinite(value).reshape(len(value), -1).all(1)
             if not bool(finite.all()):

@@ -15,7 +15,7 @@ from torch.func import functional_call, vmap
 
 from discreet._spread import spread
 from discreet._types import Float
-from discreet.measured import batches_well, sparse_pays
+from discreet.measured import convolves, sparse_pays
 from discreet.mlp import MLP
 from discreet.outputs import columns
 from discreet.sparse_inputs import SparseRows, density
@@ -168,7 +168,7 @@ def _way(model: Model, x: Tensor | SparseRows) -> _Way:
         return _Sparse(network) if isinstance(x, SparseRows) else _Dense(network, len(x))
     if isinstance(x, SparseRows) or isinstance(model, MLP):
         raise ValueError("x: sparse rows are for multilayer perceptrons only")
-    return _Batched(model) if batches_well(model) else _Single(model)
+    return _Single(model) if any(map(convolves, model.modules())) else _Batched(model)
 
 
 class _Dense:

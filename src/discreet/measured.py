@@ -1,7 +1,7 @@
 """Which way of computing is faster, as measured: the figures of ``measured.json``.
 
-``python benchmarks/table.py`` writes that file anew for the machine it runs on. Nothing is timed while models train,
-so the same call always takes the same way and gives the same bits.
+``python benchmarks/tuning/table.py`` writes that file anew for the machine it runs on. Nothing is timed while models
+train, so the same call always takes the same way and gives the same bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["batches_well", "chunk", "sparse_pays", "table"]
+__all__ = ["batches_well", "chunk", "convolves", "sparse_pays", "table"]
 
 
 @cache
@@ -53,6 +53,15 @@ def sparse_pays(width: int, share: float) -> bool:
     return width >= table()["sparse"]["width"] and share <= table()["sparse"]["density"]
 
 
-def batches_well(module: nn.Module) -> bool:
-    """Whether ``vmap`` over models of this architecture beats a loop over them (on a CPU, convolutions do not)."""
-    return not any(type(part).__name__ in table()["loop_layers"] for part in module.modules())
+def batches_well(convolved: int) -> bool:
+    """Whether ``vmap`` over models trains faster than a loop over them.
+
+    Args:
+        convolved: Products of one model's convolutions in one step; on a CPU, large ones gain nothing.
+    """
+    return convolved <= table()["convolutions"]["products"]
+
+
+def convolves(layer: nn.Module) -> bool:
+    """Whether this layer is a convolution."""
+    return isinstance(layer, nn.modules.conv._ConvNd)

@@ -73,15 +73,13 @@ class SparseRows:
         """The rows at these positions, in this order, repeats allowed."""
         starts = self.starts.numpy()
         lengths = starts[rows + 1] - starts[rows]
-        ends = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.arange(ends[-1]) + np.repeat(starts[rows] - ends[:-1], lengths)
-        values = None if self.values is None else self.values[torch.from_numpy(entries)]
-        return SparseRows(
-            torch.from_numpy(ends.astype(np.int32)),
-            self.columns[torch.from_numpy(entries)],
-            values,
-            self.width,
+        ends = np.zeros(len(rows) + 1, np.int32)
+        np.cumsum(lengths, out=ends[1:])
+        entries = torch.from_numpy(
+            np.arange(ends[-1], dtype=np.int32) + np.repeat(starts[rows] - ends[:-1], lengths)
         )
+        values = None if self.values is None else self.values[entries]
+        return SparseRows(torch.from_numpy(ends), self.columns[entries], values, self.width)
 
     def times(self, matrix: Float[Tensor, "width out"]) -> Float[Tensor, "rows out"]:
         """The product of these rows with a dense matrix that is contiguous by rows."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from discreet._types import Num
 from discreet.forward import inputs, perceptron
 from discreet.losses import Loss
-from discreet.measured import batches_well, chunk
+from discreet.measured import batches_well, chunk, convolves
 from discreet.mlp import MLP
 from discreet.outputs import columns
 from discreet.sparse_inputs import SparseRows
@@ -35,12 +35,14 @@ class Traits:
         draws: It draws random numbers (dropout).
         drifts: It changes its buffers (running statistics).
         trained: Names of the parameters that are trained.
+        convolved: Products a sample in its convolutions.
     """
 
     outputs: int
     draws: bool
     drifts: bool
     trained: tuple[str, ...]
+    convolved: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,14 @@ def traits(model: MLP | nn.Module, x: Num[Tensor, " sample *features"]) -> Trait
         return Traits(network.widths[-1], False, False, names)
     module = _module(model, x)
     before = {name: value.clone() for name, value in module.named_buffers()}
+    convolved = _count_convolutions(module)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         state = torch.get_rng_state()
         outputs = columns(module(x[[0, -1]]))
         draws = not torch.equal(state, torch.get_rng_state())
     drifts = any(not torch.equal(before[name], value) for name, value in module.named_buffers())
     trained = tuple(name for name, value in module.named_parameters() if value.requires_grad)
-    return Traits(outputs.shape[1], draws, drifts, trained)
+    return Traits(outputs.shape[1], draws, drifts, trained, sum(convolved))
 
 
 def choose(
@@ -104,7 +107,7 @@ def choose(
     if path not in PATHS:
         raise ValueError(f"path: expected one of {', '.join(PATHS)}, got {path!r}")
     if path == "auto":
-        batched = not found.draws and not found.drifts and batches_well(module)
+        batched = not found.draws and not found.drifts and batches_well(found.convolved * batch_size)
         path = "written" if network else "func" if batched else "loop"
     if path == "written":
         if network is None:
@@ -119,6 +122,21 @@ def choose(
         return Choice(path, Func(module, x, y, loss), chunk("func", parameters, batch_size), None)
     # Layers that draw do so from torch's one global generator.
     return Choice(path, Loop(module, x, y, loss, found.draws), 1, 1 if found.draws else None)
+
+
+def _count_convolutions(module: nn.Module) -> list[int]:
+    """A list that fills, as the module runs, with the products a sample of each convolution."""
+    counts: list[int] = []
+
+    def note(part: nn.Module, given: tuple[Tensor, ...], result: Tensor) -> None:
+        weight = part.get_parameter("weight")
+        positions = given[0][0, 0].numel() if "Transpose" in type(part).__name__ else result[0, 0].numel()
+        counts.append(weight.numel() * positions)
+
+    for part in module.modules():
+        if convolves(part):
+            part.register_forward_hook(note)
+    return counts
 
 
 def _module(model: MLP | nn.Module, x: Num[Tensor, " sample *features"]) -> nn.Module:

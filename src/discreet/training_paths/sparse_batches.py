@@ -75,18 +75,18 @@ def _block(
     cells = models * x.width
     # Batch after batch, and within one model after model, so that each batch is a slice of everything below.
     order = torch.cat([part.reshape(-1) for part in parts])
-    edges = np.cumsum([0, *(part.numel() for part in parts)])
-    batch = np.repeat(np.arange(len(parts)), np.diff(edges))
-    model = np.concatenate([np.arange(part.numel()) // part.shape[1] for part in parts])
+    edges = np.cumsum([0, *(part.numel() for part in parts)], dtype=np.int32)
+    first_cell = [cells * number + x.width * model for number in range(len(parts)) for model in range(models)]
     rows = x.take(order.numpy())
     starts = rows.starts.numpy()
-    lengths = np.diff(starts)
-    columns = rows.columns.numpy() + np.repeat(model * x.width, lengths).astype(np.int32)
-    keys = columns + np.repeat(batch * cells, lengths)
-    by_row = sparse.csr_array((np.arange(len(keys)), keys, starts), shape=(len(rows), len(parts) * cells))
-    by_column = by_row.tocsc()
-    column_starts = by_column.indptr.astype(np.int32)
-    samples = by_column.indices.astype(np.int32) - np.repeat(edges[:-1], np.diff(column_starts[::cells]))
+    each = np.repeat([part.shape[1] for part in parts], models)
+    offset = np.repeat(np.repeat(np.array(first_cell, np.int32), each), np.diff(starts))
+    keys = rows.columns.numpy() + offset
+    columns = keys % np.int32(cells)
+    marks = np.ones(len(keys), np.int8) if rows.values is None else np.arange(len(keys), dtype=np.int32)
+    by_column = sparse.csr_array((marks, keys, starts), shape=(len(rows), len(parts) * cells)).tocsc()
+    column_starts = by_column.indptr.astype(np.int32, copy=False)
+    samples = by_column.indices - np.repeat(edges[:-1], np.diff(column_starts[::cells]))
     values = None if rows.values is None else rows.values[torch.from_numpy(by_column.data)]
     for number, part in enumerate(parts):
         first, last = edges[number : number + 2]
@@ -96,7 +96,7 @@ def _block(
             columns=torch.from_numpy(columns[entries]),
             starts=torch.from_numpy(starts[first:last] - starts[first]),
             values=None if rows.values is None else rows.values[entries],
-            samples=torch.from_numpy(samples[entries].astype(np.int32)),
+            samples=torch.from_numpy(samples[entries]),
             column_starts=torch.from_numpy(block - block[0]),
             column_values=None if values is None else values[entries],
             models=models,
