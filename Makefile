@@ -39,6 +39,7 @@ check: $(VENV)/.dev
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: check
+	$(BIN)/python -m pytest -n 2 --quiet --doctest-modules src/discreet
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: $(VENV)/.dev

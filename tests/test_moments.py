@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.moments import BLOCKS, LossMoments, Pair, grid
+from discreet.trajectory import Trajectory
 
 
 @given(st.integers(1, 200_000))
@@ -20,7 +21,7 @@ def test_grid_covers_every_sample_once_and_every_block(n: int) -> None:
     assert {block for block, _ in pieces} == set(range(min(BLOCKS, n)))
 
 
-@pytest.mark.parametrize("n", [2, 33, 1000, 9001])
+@pytest.mark.parametrize("n", [2, 3, 33, 1000, 9001])
 def test_one_pass_equals_two_passes(n: int) -> None:
     rng = np.random.default_rng(n)
     losses = rng.exponential(size=(1, n)) + 0.01 * rng.standard_normal((5, n))
@@ -31,6 +32,9 @@ def test_one_pass_equals_two_passes(n: int) -> None:
     mean, variance = moments.pairs(moments.best).total()
     np.testing.assert_allclose(mean[0], gap.mean(axis=1), atol=1e-14)
     np.testing.assert_allclose(variance[0], gap.var(axis=1), rtol=1e-9)
+    assert (
+        moments.pairs(moments.best).status.tolist() == Trajectory(losses).pairs(moments.best).status.tolist()
+    )
 
 
 def test_merge_is_the_union_whatever_the_order() -> None:

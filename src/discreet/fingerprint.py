@@ -24,7 +24,7 @@ def fingerprints(stack: Mapping[str, Tensor], workers: int | None = None) -> Num
 
     Example:
         >>> one, other, again = fingerprints({"w": torch.tensor([[0.0], [1.0], [-0.0]])})
-        >>> one == again, one == other
+        >>> bool(one == again), bool(one == other)
         (True, False)
     """
     names = sorted(stack)

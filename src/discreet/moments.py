@@ -209,10 +209,15 @@ class LossMoments:
         diagonal = np.einsum("jkk->jk", self.comoment)
         size = diagonal + diagonal[:, [against]]
         scatter = np.maximum(size - 2 * self.comoment[:, :, against], 0.0)
-        lost = scatter.sum(axis=0) <= 1e-13 * size.sum(axis=0)
+        centred = self.mean - self.shifted
+        spread = self.count @ centred**2
+        size = size.sum(axis=0) + spread + spread[against]
+        gap, variance = (
+            x[0] for x in Pair(self.count, mean, scatter, np.zeros(self.checkpoints, np.int8)).total()
+        )
+        lost = self.n * variance <= 1e-13 * size
         scatter[:, lost] = 0.0
-        gap = self.count @ mean / self.n
-        level = np.abs(self.losses) + np.sqrt(size.sum(axis=0) / self.n)
+        level = np.abs(self.losses) + np.sqrt(size / self.n)
         ulp = np.finfo(np.float32 if self.single else np.float64).eps
         status = np.where(
             lost, np.where(np.abs(gap) <= 4 * ulp * level, Pair.SAME, Pair.CONSTANT), Pair.PLAIN

@@ -37,7 +37,7 @@ class Trajectory:
     Example:
         >>> t = Trajectory(np.array([[2.0, 3.0, 4.0], [1.0, 1.0, 2.0], [1.0, 2.0, 2.0]]))
         >>> t.best, t.ratios.round(3).tolist()
-        (1, [12.5, nan, 0.5])
+        (1, [6.25, nan, 0.25])
     """
 
     values: Num[np.ndarray, ...]  # [checkpoint, sample]; the shape is checked below, with a message
