@@ -110,7 +110,7 @@ def main() -> None:
     small = Case((128, 128, 1), 256, 128, 16)
     report("256 networks 128-128-1 on 128 samples, batches of 16", small, 3, 4, 3)
     wide = Case((2048, 128, 1), 16, 1700, 64, 0.025)
-    report("16 networks 2048-128-1 on 1,700 fingerprints with 2.5 % ones, batches of 64", wide, 2, 1, 2)
+    report("16 networks 2048-128-1 on 1,700 fingerprints with 2.5 % ones, batches of 64", wide, 1, 1, 1)
 
 
 if __name__ == "__main__":

@@ -115,6 +115,7 @@ def test_equal_parameters_have_equal_fingerprints_and_no_others() -> None:
     assert fingerprints(dict(reversed(stack.items())), workers=1).tolist()[0] == one
     swapped = {"b": stack["c"], "c": stack["b"]}
     assert fingerprints(swapped)[0] != fingerprints({"b": stack["b"], "c": stack["c"]})[0]
+    assert fingerprints({"b": stack["b"]})[0] != fingerprints({"c": stack["b"]})[0]
     half = {"b": stack["b"].bfloat16()}
     assert fingerprints(half)[0] == fingerprints(half)[1] != fingerprints(half)[2]
 
@@ -165,7 +166,11 @@ def test_a_recorder_goes_on_with_the_steps_in_its_folder(tmp_path: Path) -> None
     assert Recorder(x + 1, y, QUANTIZERS, run=["a", "b"], model=network, folder=tmp_path / "run").steps == ()
     damaged = next(iter(files))
     damaged.write_bytes(damaged.read_bytes()[:-9])
-    assert len(recorder().steps) == 3
+    mended = recorder()
+    assert len(mended.steps) == 3
+    for step in range(4):
+        mended.step_stack(step, stacks[step])
+    assert mended.record() == whole.record()
 
 
 KILLED = """

@@ -222,6 +222,21 @@ def test_a_factory_and_a_start_of_ones_own() -> None:
         train(Odd(), x, y, subsets, RECIPES["adam"])
 
 
+def test_inputs_may_be_whole_numbers() -> None:
+    tokens, y = torch.arange(SAMPLES).reshape(-1, 1) % 7, torch.arange(SAMPLES) % 2
+    module = nn.Sequential(nn.Embedding(7, 3), nn.Flatten(), nn.Linear(3, 1))
+    recipe = RECIPES["adam"]
+    subsets = data("bce")[2]
+    stack = train(module, tokens, y, subsets, recipe)
+    for path in ("func", "loop"):
+        again = train(module, tokens, y, subsets, recipe, path=path)
+        torch.testing.assert_close(again["0.weight"], stack["0.weight"], rtol=1e-5, atol=1e-6)
+    assert stack["0.weight"].dtype == torch.float32
+    bits = (torch.arange(SAMPLES * 6).reshape(-1, 6) % 5 == 0).to(torch.uint8)
+    one, other = (train(MLP((6, 4, 1)), x, y, subsets, recipe) for x in (bits, bits.float()))
+    assert torch.equal(one["0.weight"], other["0.weight"])
+
+
 def test_checkpoints_every_epoch_and_before_the_first() -> None:
     x, y, subsets = data("bce")
     seen: dict[int, dict[str, Tensor]] = {}

@@ -7,8 +7,8 @@ which models it is trained with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from discreet.recipe import Recipe
 from discreet.stopping import Stopping
 from discreet.training_inputs import check_subsets, fit_masks, fit_stack, key_of, tensors
 from discreet.training_paths import Epoch, Gradients
-from discreet.training_paths.choice import choose, traits
+from discreet.training_paths.choice import Choice, choose, traits
 from discreet.training_state import TrainingState
 
 __all__ = ["Diverged", "train"]
@@ -68,7 +68,8 @@ def train(
         gradients: Instead of the loss's gradient, what this function returns at each step; see ``Gradients``.
         path: ``"auto"``, or ``"written"``, ``"func"``, ``"loop"``: see ``training_paths``.
         workers: Threads; None: one a core. Results do not depend on it.
-        on_checkpoint: Called after each epoch with its number and all models; stopped ones repeat their last state.
+        on_checkpoint: Called after each epoch with its number and all models, which it may keep but not change;
+            stopped ones repeat their last state.
         initial_checkpoint: Call it with epoch 0 as well, before the first step.
         resume: Go on from here. The bytes are those of a training that never stopped.
         on_state: Called after each epoch with what ``resume`` takes.
@@ -93,6 +94,7 @@ def train(
     x, y = tensors(built, x, y, recipe)
     ids = tuple(range(len(subsets)) if model_ids is None else map(int, model_ids))
     check_subsets(subsets, len(x), ids)
+    subsets = subsets.astype(np.int64)
     loss = loss_named(recipe.loss)
     found = traits(built, x)
     check_labels("y", y, loss, found.outputs)
@@ -102,44 +104,85 @@ def train(
     if resume is not None:
         state = resume.check(key)
     else:
-        start = initialise(model, [init_seed(seed, each) for each in ids], x.dtype) if init is None else init
+        dtype = x.dtype if x.is_floating_point() else torch.float32
+        start = initialise(model, [init_seed(seed, each) for each in ids], dtype) if init is None else init
         state = TrainingState.start(fit_stack("init", start, len(ids)), found.trained, recipe, key)
-    masks = fit_masks(masks or {}, state.params)
-
     if initial_checkpoint and on_checkpoint and state.epoch == 0:
         on_checkpoint(0, {name: value.clone() for name, value in state.params.items()})
-    orders = Orders(seed, ids, subsets.shape[1])
-    for _ in range(state.epoch):
-        orders.next()
-    total, count = len(ids) * recipe.epochs, len(ids) * state.epoch
+    training = _Training(recipe, choice, seed, ids, subsets, fit_masks(masks or {}, state.params), stopping)
+    return training.run(state, workers, on_checkpoint, on_state, progress)
 
-    def done(models: int) -> None:
-        nonlocal count
-        count += models
-        if progress is not None:
-            progress(count, total)
 
-    ensemble = None
-    for number in range(state.epoch + 1, recipe.epochs + 1):
-        if not len(state.active):
-            break
-        if ensemble is None:
-            ensemble = Ensemble(choice, step_of(recipe), state.active, state.params, state.moments, masks)
-        samples = torch.from_numpy(np.take_along_axis(subsets, orders.next(), axis=1))
-        ensemble.run(Epoch(number, ids, samples, recipe.batch_size, seed), workers, done)
-        last = number == recipe.epochs
-        if not (on_checkpoint or on_state or stopping or last):
-            continue
-        state = replace(state, epoch=number, params=ensemble.params(state.params))
-        judged = state if stopping is None else stopping.judge(state)
-        regroup = not torch.equal(judged.stopped, state.stopped)
-        if regroup or on_state is not None:
-            judged = replace(judged, moments=ensemble.moments(state.moments))
-        state, ensemble = judged, None if regroup else ensemble
-        if on_checkpoint is not None:
-            on_checkpoint(number, dict(state.params))
-        if on_state is not None:
-            on_state(state)
-    if progress is not None and count < total:
-        progress(total, total)
-    return dict(state.params)
+@dataclass(frozen=True)
+class _Training:
+    """A training that is set up."""
+
+    recipe: Recipe
+    choice: Choice
+    seed: int
+    ids: tuple[int, ...]
+    subsets: Int[np.ndarray, "model n"]
+    masks: dict[str, Tensor]
+    stopping: Stopping | None
+
+    def run(
+        self,
+        state: TrainingState,
+        workers: int | None,
+        on_checkpoint: Callable[[int, dict[str, Tensor]], None] | None,
+        on_state: Callable[[TrainingState], None] | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> dict[str, Tensor]:
+        """Train from a state to the end."""
+        done = _Count(len(self.ids) * state.epoch, len(self.ids) * self.recipe.epochs, progress)
+        ensemble = None
+        for epoch in self._epochs(state.epoch):
+            if not len(state.active):
+                break
+            if ensemble is None:
+                step = step_of(self.recipe)
+                ensemble = Ensemble(self.choice, step, state.active, state.params, state.moments, self.masks)
+            ensemble.run(epoch, workers, done.add)
+            if not (on_checkpoint or on_state or self.stopping or epoch.number == self.recipe.epochs):
+                continue
+            before = state.stopped
+            state = replace(state, epoch=epoch.number, params=ensemble.params(state.params))
+            state = state if self.stopping is None else self.stopping.judge(state)
+            regroup = not torch.equal(before, state.stopped)
+            if regroup or on_state is not None:
+                state = replace(state, moments=ensemble.moments(state.moments))
+            ensemble = None if regroup else ensemble
+            if on_checkpoint is not None:
+                on_checkpoint(epoch.number, dict(state.params))
+            if on_state is not None:
+                on_state(state)
+        done.end()
+        return dict(state.params)
+
+    def _epochs(self, done: int) -> Iterator[Epoch]:
+        """What is left after ``done`` epochs; each model's orders go on where they were."""
+        orders = Orders(self.seed, self.ids, self.subsets.shape[1])
+        for number in range(1, self.recipe.epochs + 1):
+            order = orders.next()
+            if number > done:
+                samples = torch.from_numpy(np.take_along_axis(self.subsets, order, axis=1))
+                yield Epoch(number, self.ids, samples, self.recipe.batch_size, self.seed)
+
+
+@dataclass
+class _Count:
+    """Model epochs done, told to whoever wants to know."""
+
+    done: int
+    total: int
+    tell: Callable[[int, int], None] | None
+
+    def add(self, models: int) -> None:
+        self.done += models
+        if self.tell is not None:
+            self.tell(self.done, self.total)
+
+    def end(self) -> None:
+        """Models that stopped early are done."""
+        if self.done < self.total:
+            self.add(self.total - self.done)
