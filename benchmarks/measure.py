@@ -11,7 +11,9 @@ from torch import Tensor
 from discreet.indicator import measure_run
 from discreet.measure import inputs, logits, measure_stack
 from discreet.mlp import MLP
+from discreet.quantizers import PRESETS
 from discreet.recipe import Recipe
+from discreet.recorder import Recorder
 from discreet.screening import screened
 from discreet.training import train
 from discreet.trajectory import Trajectory
@@ -80,6 +82,29 @@ def screening(epochs: int = 40, samples: int = 100_000) -> None:
     )
 
 
+def recording(models: int = 8) -> None:
+    """Print what a recorder with nine quantizers adds to an epoch of fingerprint networks."""
+    network = MLP()
+    x, y = (torch.rand(4_000, 2048) < 0.025).float(), torch.arange(4_000) % 2
+    subsets = np.stack([np.random.default_rng(model).permutation(3_000)[:1_700] for model in range(models)])
+    recorder = Recorder(
+        x[3_000:], y[3_000:], ("full", *PRESETS["paper"]), run=[str(m) for m in range(models)], model=network
+    )
+
+    def work() -> None:
+        recorder.overhead = 0.0
+        train(network, x, y, subsets, Recipe(epochs=1, batch_size=64), on_checkpoint=step)
+
+    def step(epoch: int, params: dict[str, Tensor]) -> None:
+        recorder.step_stack(len(recorder.steps) + 1, params)
+
+    took = timed(work, 1)
+    print(
+        f"recorder: {models} networks 2048-128-1, {len(recorder.quantizers)} variants, 1,000 samples:"
+        f" {recorder.overhead:.1f} s a step, beside {took.wall - recorder.overhead:.1f} s for the epoch"
+    )
+
+
 def main() -> None:
     """Print the ratios."""
     logits(MLP((8, 4, 1)), MLP((8, 4, 1)).init([0]), torch.zeros(4, 8))
@@ -88,6 +113,7 @@ def main() -> None:
     report((2048, 128, 1), 4, 4_000)
     report((2048, 128, 1), 4, 4_000, 0.025)
     screening()
+    recording()
 
 
 if __name__ == "__main__":
