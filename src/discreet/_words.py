@@ -6,7 +6,18 @@ import math
 import re
 from collections.abc import Sequence
 
-__all__ = ["among", "heading", "interval", "label", "listing", "number", "percent", "visible", "whole"]
+__all__ = [
+    "among",
+    "heading",
+    "interval",
+    "label",
+    "listing",
+    "number",
+    "percent",
+    "superscript",
+    "visible",
+    "whole",
+]
 
 MISSING = "–"
 _ACRONYMS = {"auc", "auprc", "auroc", "f1", "mae", "mse", "nll", "rmse", "tpr", "r2"}
@@ -33,8 +44,18 @@ def number(value: int | float | None, digits: int = 3) -> str:
     power = int(exponent)
     if not -4 <= power < 7:
         factor = "" if mantissa == "1" else f"{mantissa} × "
-        return f"{factor}10{str(power).translate(_SUPERSCRIPT)}".replace("-", "−")
+        return f"{factor}10{superscript(power)}".replace("-", "−")
     return f"{value:,.{max(0, digits - 1 - power)}f}".replace("-", "−")
+
+
+def superscript(power: int) -> str:
+    """Write an exponent.
+
+    Example:
+        >>> superscript(-12)
+        '⁻¹²'
+    """
+    return str(power).translate(_SUPERSCRIPT)
 
 
 def whole(value: int | float | None) -> str:

@@ -32,7 +32,11 @@ def curves(view: View) -> Section | None:
             continue
         figure = _figure(view, signal, shown[:MOST_PANELS], i)
         figures.append(figure)
-        parts.append(figure_block(view, figure, _caption(view, signal, shown), _table(view, signal, shown)))
+        parts.append(
+            figure_block(
+                view, figure, _caption(view, signal, shown), _table(view, signal, shown[:MOST_PANELS])
+            )
+        )
     return Section("curves", "Training curves", join(*parts), tuple(figures)) if parts else None
 
 
@@ -80,8 +84,11 @@ def _table(view: View, signal: str, shown: Sequence[Curve]) -> Markup:
     """One row per step, one column per variant; long trajectories thinned as they are drawn."""
     steps = sorted({curve.steps[i] for curve in shown for i in _kept(curve)})
     steps = [steps[i] for i in thin(len(steps), 240)]
-    at = [{step: _cell(curve, i) for i, step in enumerate(curve.steps)} for curve in shown]
-    rows = [(f"{step:g}", *(cells.get(step, "–") for cells in at)) for step in steps]
+    places = [{step: i for i, step in enumerate(curve.steps)} for curve in shown]
+    rows = [
+        (f"{step:g}", *(_cell(curve, at.get(step)) for curve, at in zip(shown, places, strict=True)))
+        for step in steps
+    ]
     head = ("Step", *(view.names[curve.variant] for curve in shown))
     return table(f"{label(signal, 24)} by step with band, {view.analysis.name}", head, rows)
 
@@ -90,7 +97,9 @@ def _kept(curve: Curve) -> list[int]:
     return sorted({*thin(len(curve.steps)), _best(curve)})
 
 
-def _cell(curve: Curve, i: int) -> str:
+def _cell(curve: Curve, i: int | None) -> str:
+    if i is None:
+        return "–"
     band = f" ({interval(curve.low[i], curve.high[i])})" if curve.low and curve.high else ""
     return number(curve.mean[i]) + band
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from discreet._words import number, whole
+from discreet._words import number, superscript, whole
 from discreet.audit import Lambda
 from discreet.report.drawing import NARROW, Figure, Ticks
 from discreet.report.markup import Markup, join
@@ -32,7 +32,7 @@ def deciding(view: View) -> Section | None:
     figure = Figure(
         "lambda", "Λ by loss rank", _description(view, shown), lambda w: _draw(shown[:MOST_PANELS], w)
     )
-    block = figure_block(view, figure, _caption(shown), _table(view, shown))
+    block = figure_block(view, figure, _caption(shown), _table(view, shown[:MOST_PANELS]))
     return Section("lambda", "Which checkpoints decide", block, (figure,))
 
 
@@ -64,13 +64,17 @@ def _kept(row: Lambda) -> list[int]:
 
 def _table(view: View, shown: Sequence[Lambda]) -> Markup:
     ranks = sorted({row.rank[i] for row in shown for i in _kept(row)})
-    at = [
-        {rank: f"{number(row.median[i])} ({whole(row.deciding[i])})" for i, rank in enumerate(row.rank)}
-        for row in shown
+    places = [{rank: i for i, rank in enumerate(row.rank)} for row in shown]
+    rows = [
+        (str(rank), *(_cell(row, at.get(rank)) for row, at in zip(shown, places, strict=True)))
+        for rank in ranks
     ]
-    rows = [(str(rank), *(cells.get(rank, "–") for cells in at)) for rank in ranks]
     head = ("Loss rank", *(view.names[row.variant] for row in shown))
     return table(f"Median Λ by loss rank, runs decided in brackets, {view.analysis.name}", head, rows)
+
+
+def _cell(row: Lambda, i: int | None) -> str:
+    return "–" if i is None else f"{number(row.median[i])} ({whole(row.deciding[i])})"
 
 
 # ---- the figure -----------------------------------------------------------------------------------------
@@ -100,6 +104,11 @@ def _draw(shown: Sequence[Lambda], width: int):
     return panels(width, [row.variant for row in shown], panel, "loss rank k")
 
 
+def _power(p: int) -> str:
+    """A power of ten, short enough to stand beside a small panel."""
+    return number(10.0**p, 1) if -3 <= p <= 3 else f"10{superscript(p)}"
+
+
 def _limits(axes: Axes, x: tuple[int, int], y: tuple[float, float], most: int) -> tuple[Ticks, Ticks]:
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -115,4 +124,4 @@ def _limits(axes: Axes, x: tuple[int, int], y: tuple[float, float], most: int) -
         if y[0] <= 10.0**p <= y[1]
     ]
     powers = powers[:: math.ceil(len(powers) / 4)] if powers else []
-    return [(mark, str(mark)) for mark in marks], [(10.0**p, number(10.0**p, 1)) for p in powers]
+    return [(mark, str(mark)) for mark in marks], [(10.0**p, _power(p)) for p in powers]

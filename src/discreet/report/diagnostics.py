@@ -20,7 +20,7 @@ def diagnostics(view: View) -> Section:
         for name in row.diagnostics:
             found.setdefault(name, []).append(row.variant)
     if not found:
-        return Section("diagnostics", "Diagnostics", note("None was raised."))
+        return Section("diagnostics", "Diagnostics", note("No diagnostic was raised."))
     cards = []
     for name, variants in sorted(found.items(), key=lambda item: (-advice_for(item[0]).weight, item[0])):
         advice = advice_for(name)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["NARROW", "WIDE", "Figure", "Ticks", "axes_at", "blank", "frame", "inline", "picture"]
 
 WIDE, NARROW = 800, 328
-Ticks = Sequence[tuple[float, str]]
+Pixels = int | float
+Ticks = Sequence[tuple[int | float, str]]
 _NO_DATE = {"Date": None, "Creator": None, "Format": None, "Type": None}
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 
@@ -44,14 +45,14 @@ class Figure:
     draw: Callable[[int], Any]
 
 
-def blank(width: int, height: float) -> Canvas:
+def blank(width: int, height: int | float) -> Canvas:
     """An empty canvas of so many pixels."""
     from matplotlib.figure import Figure as Canvas
 
     return Canvas(figsize=(width / 72, height / 72))
 
 
-def axes_at(canvas: Canvas, left: float, top: float, width: float, height: float) -> Axes:
+def axes_at(canvas: Canvas, left: Pixels, top: Pixels, width: Pixels, height: Pixels) -> Axes:
     """Bare axes at a place counted in pixels from the top left corner; :func:`frame` draws what is around them."""
     full_width, full_height = canvas.get_size_inches() * 72
     box = (left / full_width, 1 - (top + height) / full_height, width / full_width, height / full_height)
@@ -173,8 +174,9 @@ def _tree(figure: Figure, width: int) -> ElementTree.Element:
         canvas, out = figure.draw(width), io.StringIO()
         canvas.savefig(out, format="svg", transparent=True, metadata=_NO_DATE)
     root = ElementTree.fromstring(out.getvalue())
-    for style in root.findall("{*}defs"):
-        root.remove(style)
+    for defs in root.findall("{*}defs"):
+        if defs.find("{*}style") is not None:
+            root.remove(defs)
     used = set(re.findall(r"""(?:url\(|href=["'])#([\w-]+)""", out.getvalue()))
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]

@@ -74,7 +74,7 @@ def _r_panel(axes: Axes, view: View, rows: tuple[Ranked, ...], narrow: bool) -> 
             axes.text(-0.03, y, words, va="center", ha="right", transform=axes.get_yaxis_transform())
 
 
-def _interval(axes: Axes, view: View, scale: RScale, row: Ranked, y: float) -> None:
+def _interval(axes: Axes, view: View, scale: RScale, row: Ranked, y: int | float) -> None:
     marker = marker_of(view, row)
     colour = marker["markeredgecolor"]
     low, high = scale.place(row.low, 0), scale.place(row.high, scale.top)

@@ -10,6 +10,7 @@ from discreet.report.view import Section, View
 __all__ = ["pairs"]
 
 MOST_COLUMNS = 16
+MOST_PAIRS = 2000
 
 
 def pairs(view: View) -> Section | None:
@@ -24,7 +25,9 @@ def pairs(view: View) -> Section | None:
     )
     ranked = [row.variant for row in view.analysis.ranking.ranked]
     matrix = _matrix(view, ranked) if len(ranked) <= MOST_COLUMNS else None
-    whole = more("All pairs as a list", _list(view), on_paper=False)
+    cut = f"The first {MOST_PAIRS:,} of {len(found):,} pairs; audit.json has the rest."
+    tail = note(cut) if len(found) > MOST_PAIRS else None
+    whole = more("All pairs as a list", join(_list(view), tail), on_paper=False)
     return Section("pairs", "Pair by pair", join(words, matrix, whole))
 
 
@@ -70,7 +73,7 @@ def _list(view: View) -> Markup:
             _chance(pair.probability),
             "told apart" if pair.told_apart else "not told apart",
         )
-        for pair in view.analysis.ranking.pairs
+        for pair in view.analysis.ranking.pairs[:MOST_PAIRS]
     ]
     head = ("Ranks above", "Below it", "Probability of a larger r", "Verdict")
     return table(f"All pairs, {view.analysis.name}", head, rows, text=(0, 1, 3))

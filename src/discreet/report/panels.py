@@ -28,7 +28,7 @@ def panels(width: int, names: Sequence[str], draw: Callable[[Axes, str], tuple[T
     narrow = width == NARROW
     columns = min(len(names), 2 if narrow else 3)
     rows = -(-len(names) // columns)
-    left, gap, high, below = (40, 16, 92, 44) if narrow else (54, 24, 124, 50)
+    left, gap, high, below = (44, 16, 92, 44) if narrow else (54, 24, 124, 50)
     wide = (width - left - 14 - gap * ((2 if narrow else 3) - 1)) / (2 if narrow else 3)
     if len(names) == 1:
         wide = min(width - left - 14, 420)

@@ -27,7 +27,7 @@ def provenance(audit: Audit) -> Section:
     settings = _facts("Settings", audit.settings)
     parts.append(None if settings is None else more("Settings", settings))
     parts.append(_full_names(audit))
-    return Section("provenance", "Provenance", join(*parts) or node("p", "None was recorded."))
+    return Section("provenance", "Provenance", join(*parts) or node("p", "Nothing was recorded."))
 
 
 def _data(audit: Audit) -> Markup | None:

@@ -59,11 +59,11 @@ class RScale:
                 break
         return [0.0, *kept]
 
-    def _along(self, value: float) -> float:
+    def _along(self, value: int | float) -> float:
         """Where a value lies, in decades; the linear part is as long as ``_LINEAR`` of one."""
         linear = _LINEAR / 0.9  # Matplotlib's rule for base 10
         return value / self.bend * linear if value <= self.bend else linear + math.log10(value / self.bend)
 
-    def place(self, value: float | None, missing: float) -> float:
+    def place(self, value: int | float | None, missing: int | float) -> float:
         """Keep an end of an interval on the axis."""
-        return min(missing if value is None else max(value, 0.0), self.top)
+        return float(min(missing if value is None else max(value, 0.0), self.top))

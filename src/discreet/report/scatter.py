@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from discreet._words import label
 from discreet.audit import Ranked
 from discreet.report.drawing import NARROW, axes_at, blank, frame
 from discreet.report.palette import LIGHT
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Point", "key_of_ranks", "marker_of", "scatter"]
 
+MOST_NAMES = 24
 _LETTER = 6.9  # mean width of a letter at 12 px, in pixels: wide enough for any system font
 
 
@@ -58,18 +60,24 @@ def scatter(
         if narrow
         else "indicator r (linear up to the resolution, then logarithmic)"
     )
-    frame(axes, scale.ticks(4 if narrow else 7), heights, title=y_label, x_title=x_title)
+    frame(
+        axes,
+        scale.ticks(4 if narrow else 7),
+        heights,
+        title=label(y_label, 40 if narrow else 90),
+        x_title=x_title,
+    )
     bend = max((rows[point.variant].resolution or 0 for point in points), default=0)
     if bend:
         axes.axvspan(0, bend, color=LIGHT["warm-soft"], linewidth=0, zorder=0)
     _join_front(axes, view, points, front)
     for point in points:
         _mark(axes, view, scale, point)
-    names = short_names([point.variant for point in points], 24)
-    words = [view.rank(point.variant) if narrow else names[point.variant] for point in points]
-    _place_names(
-        axes, [(scale.place(rows[p.variant].r, 0), p.y) for p in points], words, _lines(view, scale, points)
-    )
+    named = points if len(points) <= MOST_NAMES else [point for point in points if point.variant in front]
+    names = short_names([point.variant for point in named], 24)
+    words = [view.rank(point.variant) if narrow else names[point.variant] for point in named]
+    places = [(scale.place(rows[point.variant].r, 0), point.y) for point in named]
+    _place_names(axes, places, words, _lines(view, scale, named))
     return canvas
 
 
@@ -165,7 +173,7 @@ def _place_names(
         axes.text(at[0], at[1], word, va="baseline", ha="left", zorder=4)
 
 
-def _spots(x: float, y: float, wide: float) -> list[tuple[float, float, float, float]]:
+def _spots(x: int | float, y: int | float, wide: float) -> list[tuple[float, float, float, float]]:
     """Boxes for a name around a point: to its upper right first, then round it, then further out."""
     found = []
     for reach in (9, 18, 30):
