@@ -11,6 +11,7 @@ from discreet.cli.gate import gate
 from discreet.cli.quantize import quantize
 from discreet.cli.rank import rank
 from discreet.cli.report import report
+from discreet.cli.selftest import selftest
 from discreet.cli.status import status
 
 __all__ = ["app"]
@@ -23,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit code: 0 done or passed, 1 judged and failed (gate only), 2 everything else.",
 )
-for command in (demo, rank, quantize, report, gate, status):
+for command in (demo, rank, quantize, report, gate, status, selftest):
     app.command()(command)
 
 

@@ -66,6 +66,7 @@ def gate(
     written = run_dir / "gate.json"
     audit = Audit.load(run_dir / "audit.json")
     check_file(written)
+    written.unlink(missing_ok=True)  # an older verdict must not outlive a judgement that fails
     verdict = gates.gate(audit, require, bound=bound.value, accept=tuple(accept or ()), analysis=analysis)
     verdict.save(written)
     say(*verdict.reasons)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["STDOUT", "check_file", "check_folder", "console", "say", "table", "write_json"]
+__all__ = ["STDOUT", "check_apart", "check_file", "check_folder", "console", "say", "table", "write_json"]
 
 STDOUT = "-"
 _WIDE = 160  # of a table that goes to a file or a pipe, where nothing needs to be cut
@@ -29,7 +29,25 @@ def check_file(path: Path | None) -> None:
         raise OSError(21, "expected a file to write, got a folder", str(path))
     if not path.parent.is_dir():
         raise OSError(2, "the folder to write into does not exist", str(path.parent))
-    _try(path.parent)
+    from discreet._draft import regular
+
+    _try(regular(path).parent)
+
+
+def check_apart(outputs: Sequence[Path | None], inputs: Sequence[Path] = ()) -> None:
+    """Refuse, before any work, an output that is an input or another output.
+
+    Raises:
+        OSError: Two of the paths are one file.
+    """
+    taken = {path.resolve() for path in inputs}
+    for path in outputs:
+        if path is None or str(path) == STDOUT:
+            continue
+        check_file(path)
+        if path.resolve() in taken:
+            raise OSError(22, "this file is read or written already; name another one", str(path))
+        taken.add(path.resolve())
 
 
 def check_folder(path: Path) -> None:

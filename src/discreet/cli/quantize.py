@@ -49,11 +49,10 @@ def quantize(
 ) -> None:
     """Quantize the tensors of a safetensors file, and list what was quantized and what was kept."""
     from discreet._words import label, listing, number, whole
-    from discreet.cli.output import check_file, say
+    from discreet.cli.output import check_apart, say
     from discreet.quantizers import quantize_file
 
-    for path in (out, packed):
-        check_file(path)
+    check_apart((out, packed), (source,))
     done = quantize_file(
         source, quantizer, out, packed_path=packed, include=include or ("*",), exclude=exclude or ()
     )

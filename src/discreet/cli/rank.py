@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,11 +66,12 @@ def rank(
     """
     from discreet import ranking
     from discreet.audit import Audit
-    from discreet.cli.output import STDOUT, check_file, write_json
+    from discreet.cli.output import STDOUT, check_apart, write_json
     from discreet.records import read_all
 
-    for path in (json, report):
-        check_file(path)
+    if report is not None and str(report) == STDOUT:
+        raise OSError(22, "a page goes to a file, not to stdout", STDOUT)
+    check_apart((json, report), paths)
     found = ranking.rank(read_all(paths), level=level, statistic=statistic.value, n_train=n_train, seed=seed)
     audit = Audit.of_ranking(found.to_json(), notes=found.notes)
     if report is not None:
@@ -79,6 +81,8 @@ def rank(
     write_json(found.to_json(), json)
     if str(json) != STDOUT:
         show(audit.analyses[0], (*audit.summary, *found.notes))
+    for note in found.notes if str(json) == STDOUT else ():
+        print(note, file=sys.stderr)
 
 
 rank.__doc__ = f"{rank.__doc__}\n{_EXAMPLES}"

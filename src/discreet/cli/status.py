@@ -74,6 +74,9 @@ def _judged(run_dir: Path, name: str) -> str:
         return "not there"
     if name != "gate.json":
         return f"{path.stat().st_size:,} bytes"
+    audit = run_dir / "audit.json"
+    if not audit.is_file() or audit.stat().st_mtime_ns > path.stat().st_mtime_ns:
+        return "older than the audit: judge again"
     verdict = loads(path.read_bytes())
     return "passed" if isinstance(verdict, dict) and verdict.get("passed") is True else "not passed"
 

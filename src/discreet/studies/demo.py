@@ -146,8 +146,8 @@ def _across(analyses: Sequence[Analysis]) -> Iterator[str]:
         apart, pairs = pairs_told_apart(analysis)
         first = next(row for row in analysis.ranking.ranked if not row.is_reference)
         yield (
-            f"Under other settings ({analysis.name}), {apart} of {pairs} pairs are told apart and `{first.variant}` "
-            f"has the largest r; the order of the quantizers agrees with the one above at a Spearman correlation of "
+            f"Under other settings ({analysis.name}), {apart} of {pairs} pairs are told apart, `{first.variant}` has "
+            "the largest r, and the Spearman correlation of the order of the quantizers with the one above is "
             f"{_agreement(analyses[0], analysis)}."
         )
 
@@ -174,7 +174,7 @@ def _notes(plan: Plan, material: Material, shipped: dict[str, int]) -> Iterator[
     yield (
         f"Shipped is each run's checkpoint of lowest loss on {whole(len(material.validation))} validation molecules "
         f"that nothing else uses (epochs {steps[0]} to {steps[-1]} of {plan.epochs}). AUROC, sizes and attacks are "
-        "of that checkpoint; r is taken over all checkpoints."
+        "of that checkpoint; r is taken over all checkpoints. Bands in the training curves span all runs."
     )
     yield (
         f"r and AUROC are measured on {whole(len(material.evaluation))} molecules that no run trained on. Families "
