@@ -386,3 +386,23 @@ def test_the_ranking_table_reads_alone() -> None:
     table = read(small())
     assert [found.variant for found in table.ranked] == ["a", "b"]
     assert [found.variant for found in table.unranked] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("analyses.0.attacks.0.value", 0.999, "lies outside its own interval"),
+        ("analyses.0.attacks.0.value", -5.0, "outside its own interval|from 0 to 1"),
+        ("analyses.0.storage.0.bytes", -1, "expected sizes of at least 0"),
+    ],
+)
+def test_impossible_figures_are_refused(path: str, value: Any, message: str) -> None:
+    with pytest.raises(AuditError, match=message):
+        Audit.from_json(put(small(), path, value))
+
+
+def test_a_figure_told_twice_is_refused() -> None:
+    raw = small()
+    raw["analyses"][0]["attacks"].append(raw["analyses"][0]["attacks"][0])
+    with pytest.raises(AuditError, match="attacks"):
+        Audit.from_json(raw)

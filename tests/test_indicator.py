@@ -177,3 +177,13 @@ def test_within_run_is_wider_with_more_candidates_and_holds_the_least() -> None:
     one = within_run(np.array([0.01]), 500, 0.95)
     many = within_run(np.array([0.01, 0.0101, 0.0102]), 500, 0.95)
     assert one[0] <= 0.01 <= one[1] < many[1]
+
+
+def test_no_interval_has_width_zero_because_runs_agree() -> None:
+    swapped = np.array([[[0.0, 1, 0, 1], [1, 0, 1, 0], [5, 6, 7, 9]]] * 3)
+    found = indicator(swapped)
+    assert found.r == found.low == 0.0
+    assert found.high > 0.1
+    one = gaussian(1, [0, 0.1], 50)
+    twice = indicator(np.concatenate([one, one]))
+    assert twice.high >= indicator(one).high > 0.0

@@ -111,16 +111,39 @@ def test_pairs_rest_on_runs_defined_in_both() -> None:
     }
 
 
-def test_null_pairs_are_rarely_told_apart() -> None:
-    told = sum(
-        discreet.rank(
-            {"x": variant(0.1, seed=s, n=100, runs=5), "y": variant(0.1, seed=s + 500, n=100, runs=5)}
-        )
-        .pairwise[0]
-        .told_apart
-        for s in range(30)
-    )
-    assert told <= 5  # 5 % of 30 is 1.5
+def procedure(rng: np.random.Generator, runs: int) -> np.ndarray:
+    """Runs whose true r differ from run to run by a factor, as real ones do."""
+    gap = 0.1 * np.exp(0.5 * rng.standard_normal((runs, 1)))
+    gaps = np.concatenate([0.9 + 0 * gap, 0 * gap, gap, 0.5 + gap], axis=1)[..., None]
+    return rng.exponential(size=(1, 1, 200)) + gaps + 0.1 * rng.standard_normal((runs, 4, 200))
+
+
+@pytest.mark.parametrize("runs", [1, 2, 4, 8])
+def test_two_of_one_procedure_are_rarely_told_apart_however_few_the_runs(runs: int) -> None:
+    told = 0
+    for seed in range(40):
+        rng = np.random.default_rng([seed, runs])
+        told += discreet.rank({"x": procedure(rng, runs), "y": procedure(rng, runs)}).pairwise[0].told_apart
+    assert told <= (0 if runs == 1 else 6)  # 5 % of 40 is 2
+
+
+def test_one_run_tells_nothing_apart_and_says_so() -> None:
+    found = discreet.rank({"a": variant(0.05, runs=1), "b": variant(0.4, runs=1, seed=1)})
+    assert found.pairwise[0].probability == 1.0
+    assert not found.pairwise[0].told_apart
+    assert all("single-run" in i.diagnostics for i in found.indicators)
+
+
+@pytest.mark.parametrize("n_train", [0, -5, 2.5, float("nan"), True, "many"])
+def test_a_training_size_is_a_whole_number(n_train: object) -> None:
+    with pytest.raises(ValueError, match="n_train must be a whole number of at least 1"):
+        discreet.rank({"a": variant(0.1, runs=2, n=50)}, n_train=n_train)
+
+
+@pytest.mark.parametrize("losses", [None, [], "losses.csv"])
+def test_what_is_no_set_of_losses_is_refused(losses: object) -> None:
+    with pytest.raises(ValueError, match="expected arrays by variant or a Record, got"):
+        discreet.rank(losses)
 
 
 def test_correlation_equals_scipy_row_by_row() -> None:

@@ -82,6 +82,8 @@ def test_a_missing_run_is_noted_and_steps_that_differ_are_refused() -> None:
     found = discreet.rank(fewer)
     assert "variant 'sign' has no run '3'" in found.notes
     assert found["sign"].runs == 3
+    assert "runs-differ" in found["sign"].diagnostics
+    assert "runs-differ" not in found["full"].diagnostics
     assert found.pairwise[0].runs == 3
     odd = x.take_rows(np.arange(len(x.run) - 1))
     with pytest.raises(ValueError, match="in run '3', 'full' and 'sign' differ at step 3"):
@@ -143,3 +145,12 @@ def test_exact_ties_are_ordered_by_name() -> None:
     x = losses()
     twice = np.stack([x[0], x[0]])
     assert [i.variant for i in discreet.rank(record(twice, ("b", "a"))).indicators] == ["a", "b"]
+
+
+def test_runs_with_other_checkpoints_are_not_comparable() -> None:
+    x = record(losses())
+    shorter = x.take_rows(
+        np.flatnonzero([not (r == "3" and k == 3) for r, k in zip(x.run, x.step, strict=True)])
+    )
+    assert all("not-comparable" in i.diagnostics for i in discreet.rank(shorter).indicators)
+    assert all("not-comparable" not in i.diagnostics for i in discreet.rank(x).indicators)

@@ -12,7 +12,16 @@ from discreet._json import words_for
 if TYPE_CHECKING:
     from discreet.audit import Analysis, Audit, Ranked
 
-__all__ = ["check"]
+__all__ = ["SHARES", "check"]
+
+SHARES = ("auc", "auroc", "auprc", "accuracy", "balanced_accuracy", "tpr")
+"""Figures that lie between 0 and 1."""
+
+_IDENTITIES = {
+    "performance": ("variant", "metric"),
+    "storage": ("variant",),
+    "attacks": ("variant", "attack", "metric", "rule"),
+}
 
 
 def check(audit: Audit) -> None:
@@ -74,6 +83,14 @@ def _check_analysis(analysis: Analysis, place: str) -> None:
             here = f"{place}.{key.rstrip('_')}[{i}]"
             _check_known(row.variant, known, f"{here}.variant")
             _check_columns(row, here)
+            _check_figure(row, here)
+    for key, identity in _IDENTITIES.items():
+        rows = [tuple(str(getattr(row, name)) for name in identity) for row in getattr(analysis, key)]
+        if key == "attacks":
+            rows = [
+                (*told, str(row.more.get("fpr"))) for told, row in zip(rows, analysis.attacks, strict=True)
+            ]
+        _unique([" ".join(told) for told in rows], f"{place}.{key}")
     for i, pair in enumerate(table.pairwise):
         here = f"{place}.ranking.pairwise[{i}]"
         _check_known(pair.safer, known, f"{here}.safer")
@@ -90,7 +107,7 @@ def _check_ranked(row: Ranked, place: str) -> None:
         )
     if row.rank is not None and row.r is None:
         raise ValueError(f"{place}.r: expected a number for a ranked variant, got null")
-    _check_interval(row.low, row.high, place)
+    _check_interval(row.low, row.high, place, row.r)
     _check_interval(row.rank_low, row.rank_high, f"{place}.rank")
 
 
@@ -115,6 +132,27 @@ def _check_columns(row: Any, place: str) -> None:
         _check_interval(row.low, row.high, place)
 
 
-def _check_interval(low: int | float | None, high: int | float | None, place: str) -> None:
+def _check_figure(row: Any, place: str) -> None:
+    """A number lies inside its own interval, shares between 0 and 1, sizes above 0."""
+    if hasattr(row, "metric"):
+        _check_interval(row.low, row.high, place, row.value)
+        if row.metric.partition("@")[0] in SHARES and not 0 <= row.value <= 1:
+            raise ValueError(f"{place}.value: expected a number from 0 to 1, got {row.value}")
+    if hasattr(row, "share_of_full"):
+        _check_interval(row.share_low, row.share_high, f"{place}.share", row.share_of_full)
+    if hasattr(row, "bytes") and (row.bytes < 0 or row.bits_per_weight < 0):
+        raise ValueError(
+            f"{place}: expected sizes of at least 0, got {row.bytes} bytes, {row.bits_per_weight} bits"
+        )
+
+
+def _check_interval(
+    low: int | float | None, high: int | float | None, place: str, value: int | float | None = None
+) -> None:
     if low is not None and high is not None and low > high:
         raise ValueError(f"{place}: the interval's low end {low} lies above its high end {high}")
+    if value is None:
+        return
+    slack = 1e-9 * abs(value)
+    if (low is not None and low > value + slack) or (high is not None and value > high + slack):
+        raise ValueError(f"{place}: the number {value} lies outside its own interval, {low} to {high}")

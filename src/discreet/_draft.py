@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["draft", "sync_folder"]
+__all__ = ["draft", "regular", "sync_folder"]
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def draft(path: Path, folder: Path | None = None) -> Iterator[Path]:
         The path of the draft, with the suffix of ``path``. The block must write a file there.
 
     Raises:
-        OSError: The draft was not written, or cannot be synced or renamed.
+        OSError: ``path`` is a device, pipe or folder, or the draft was not written, or cannot be synced or renamed.
 
     Example:
         >>> import tempfile
@@ -35,6 +36,7 @@ def draft(path: Path, folder: Path | None = None) -> Iterator[Path]:
         >>> target.read_text(), len(list(target.parent.iterdir()))
         ('whole', 1)
     """
+    path = regular(path)
     aside = (folder or path.parent) / f".{os.getpid()}-{secrets.token_hex(6)}.part{path.suffix}"
     try:
         yield aside
@@ -45,6 +47,18 @@ def draft(path: Path, folder: Path | None = None) -> Iterator[Path]:
             aside.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def regular(path: Path) -> Path:
+    """Follow links to the file that will be replaced, and refuse what is no file: a rename would destroy it.
+
+    Raises:
+        OSError: ``path`` is a device, a pipe, a socket or a folder.
+    """
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "expected a file to write, got a folder, device or pipe", str(path))
+    return path
 
 
 def sync_folder(folder: Path) -> None:

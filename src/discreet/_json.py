@@ -10,7 +10,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from numbers import Integral, Real
@@ -99,7 +99,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def read_as(kind: type[T], value: Any, where: str) -> T:
+def read_as(kind: Callable[..., T], value: Any, where: str) -> T:
     """Read JSON ``value`` as ``kind``, a dataclass or an annotation built of JSON types.
 
     Args:

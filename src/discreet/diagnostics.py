@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,6 +44,19 @@ ADVICE: dict[str, tuple[str, str]] = {
         f"Fewer than {FEW_RUNS} runs: the paper's rankings were stable only after about that many.",
         "Add training runs, each on another subset and seed.",
     ),
+    "single-run": (
+        "One run: the interval covers the evaluation samples alone, not how far another run would differ, and no "
+        "two variants are told apart.",
+        "Train at least a few runs, each on another subset and seed.",
+    ),
+    "runs-differ": (
+        "This variant was not measured on every run; comparisons rest on the runs that both variants have.",
+        "Measure every variant on the same runs.",
+    ),
+    "not-comparable": (
+        "The runs do not share their checkpoints, and r depends on how many there are and how they are spaced.",
+        "Measure all runs and variants on the same checkpoints.",
+    ),
     "runs-undefined": (
         "In some runs every checkpoint quantized to the same configuration: no alternative was explored, and "
         "those runs were left out.",
@@ -77,8 +90,19 @@ def diagnose(
     floor: float,
     n_train: int | None,
     constant_loss: float | None,
+    beside: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Names of everything to heed in the runs of one variant, in the order of `ADVICE`."""
+    """Names of everything to heed in the runs of one variant, in the order of `ADVICE`.
+
+    Args:
+        variant: Its name.
+        runs: Its runs.
+        r: Its aggregate, if there is one.
+        floor: Resolution of r.
+        n_train: Training samples of a run, if known.
+        constant_loss: Loss of the best constant prediction, if known.
+        beside: Diagnostics that only the whole set of variants shows.
+    """
     last = np.array([len(run.losses) - 1 for run in runs])
     at = np.array([run.best for run in runs])
     used = np.array([run.r for run in runs if run.status == "ok"])
@@ -91,6 +115,9 @@ def diagnose(
         "below-resolution": r is not None and r < floor,
         "theorem-silent": r is not None and n_train is not None and n_train * r < _SILENT_BELOW,
         "few-runs": len(used) < FEW_RUNS,
+        "single-run": len(used) == 1,
+        "runs-differ": "runs-differ" in beside,
+        "not-comparable": "not-comparable" in beside,
         "runs-undefined": "undefined" in status,
         "runs-infinite": "infinite" in status,
         "one-run-dominates": len(used) > 1 and used.max() > max(0.2, 2 / len(used)) * used.sum(),

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from discreet._audit_laws import SHARES
 from discreet._find import near
 from discreet._json import dumps, plain, save
 from discreet._words import interval, label, number
@@ -169,9 +170,10 @@ def parse(text: str, analysis: Analysis) -> Requirement:
     if metric not in known:
         raise GateError(f"requirement {text!r}: no metric {metric!r}{_nearest(metric, known)}")
     variant, attack = _names(names.strip(), analysis, text, metric)
-    return Requirement(
-        text, metric, fpr, variant, attack, match["op"], _number(match["limit"], text, "limit")
-    )
+    limit = _number(match["limit"], text, "limit")
+    if metric in SHARES and not 0 <= limit <= 1:
+        raise GateError(f"requirement {text!r}: {metric} lies between 0 and 1, so {limit:g} judges nothing")
+    return Requirement(text, metric, fpr, variant, attack, match["op"], limit)
 
 
 def _choose(audit: Audit, name: str | None) -> Analysis:
@@ -215,7 +217,7 @@ def _number(text: str, requirement: str, what: str) -> float:
     digits = text.strip()
     scale = 100 if digits.endswith("%") else 1
     try:
-        value = float(digits.removesuffix("%")) / scale
+        value = math.nan if "_" in digits else float(digits.removesuffix("%")) / scale
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

@@ -6,7 +6,7 @@ estimated along training trajectories as in Algorithms 1 and 2. Higher is more s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -226,9 +226,13 @@ def summarize_runs(
     statistic: str = "mean",
     n_train: int | None = None,
     constant_loss: float | None = None,
+    beside: Collection[str] = (),
     seed: int = 0,
 ) -> Indicator:
     """Aggregate the runs of one variant; undefined and infinite runs are counted and left out.
+
+    With one run the interval is over evaluation samples alone: how far another run would differ is not in it
+    (diagnostic ``single-run``).
 
     Args:
         variant: Name of the quantizer.
@@ -237,6 +241,7 @@ def summarize_runs(
         statistic: What to take over runs.
         n_train: Training samples of a run.
         constant_loss: Loss of the best constant prediction, in nats, when known.
+        beside: Diagnostics that only the whole set of variants shows.
         seed: Seed of the bootstrap (median only).
     """
     runs = list(per_run.values())
@@ -264,34 +269,52 @@ def summarize_runs(
         n_train=n_train,
         resolution=floor,
         per_run=dict(per_run),
-        diagnostics=diagnose(variant, runs, r=r, floor=floor, n_train=n_train, constant_loss=constant_loss),
+        diagnostics=diagnose(
+            variant, runs, r=r, floor=floor, n_train=n_train, constant_loss=constant_loss, beside=beside
+        ),
     )
 
 
-def _interval(runs: Sequence[RunIndicator], level: float, statistic: str, seed: int) -> tuple[float, float]:
-    """Interval of the mean (or median) over runs that share their evaluation samples."""
-    if len(runs) == 1:
-        return runs[0].low, runs[0].high
-    from scipy.special import stdtrit
+def spread_over_runs(
+    values: Float[np.ndarray, " run"], dropped: Float[np.ndarray, "run block"], statistic: str, seed: int
+) -> tuple[float, float]:
+    """Standard error of a mean (or median) over runs that share their evaluation samples, and its t quantile's dof.
 
+    Between-run part plus a block jackknife over samples, the same block left out for every run (Satterthwaite).
+
+    Args:
+        values: The figure of each run, at least two.
+        dropped: The same without one block of samples.
+        statistic: ``mean`` or ``median``.
+        seed: Seed of the bootstrap of a median.
+    """
     take = np.mean if statistic == "mean" else np.median
-    values = np.array([run.r for run in runs])
-    centre = float(take(values))
     if statistic == "mean":
-        between = float(values.var(ddof=1)) / len(runs)
+        between = float(values.var(ddof=1)) / len(values)
     else:
-        picks = np.random.default_rng([seed, 0x3ED]).integers(len(runs), size=(DRAWS, len(runs)))
-        between = float(np.median(values[picks], axis=1).var())
-    # the same blocks left out for every run: what the shared samples contribute
-    dropped = np.array([run.dropped for run in runs])
+        picks = np.random.default_rng([seed, 0x3ED]).integers(len(values), size=(DRAWS, len(values)))
+        between = float(np.median(values[picks], axis=1).var(ddof=1)) * len(values) / (len(values) - 1)
     blocks = dropped.shape[1]
     left = take(np.where(np.isfinite(dropped), dropped, values[:, None]), axis=0)
     shared = (blocks - 1) * float(np.var(left))
     variance = between + shared
     if variance == 0:
-        return centre, centre
-    dof = variance**2 / (between**2 / (len(runs) - 1) + shared**2 / (blocks - 1))
-    half = float(stdtrit(dof, (1 + level) / 2) * np.sqrt(variance))
+        return 0.0, float(len(values) - 1)
+    dof = variance**2 / (between**2 / (len(values) - 1) + shared**2 / max(blocks - 1, 1))
+    return variance**0.5, dof
+
+
+def _interval(runs: Sequence[RunIndicator], level: float, statistic: str, seed: int) -> tuple[float, float]:
+    """Interval of the mean (or median) over runs; of one run, over its evaluation samples only."""
+    if len(runs) == 1:
+        return runs[0].low, runs[0].high
+    from scipy.special import stdtrit
+
+    take = np.mean if statistic == "mean" else np.median
+    values, dropped = np.array([run.r for run in runs]), np.array([run.dropped for run in runs])
+    centre = float(take(values))
+    error, dof = spread_over_runs(values, dropped, statistic, seed)
+    half = float(stdtrit(dof, (1 + level) / 2)) * error
     # the square of a noisy mean is too large by its variance, 1/(2n) in units of r; picking the least of nearly
     # tied candidates makes r too small in every run alike, which only the runs' own upper ends allow for
     excess = 0.5 / runs[0].samples
@@ -304,7 +327,7 @@ def indicator(
     *,
     level: float = 0.95,
     statistic: str = "mean",
-    n_train: int | None = None,
+    n_train: Any = None,
     variant: str = "losses",
     seed: int = 0,
 ) -> Indicator:
@@ -331,6 +354,7 @@ def indicator(
     """
     check_level(level)
     check_statistic(statistic)
+    check_n_train(n_train)
     runs = stack(losses, variant)
     found = {str(i): measure(run, variant, str(i), level=level, seed=seed) for i, run in enumerate(runs)}
     return summarize_runs(variant, found, level=level, statistic=statistic, n_train=n_train, seed=seed)
@@ -378,3 +402,11 @@ def check_statistic(statistic: str) -> None:
     """Refuse a statistic other than the two."""
     if statistic not in ("mean", "median"):
         raise ValueError(f"statistic must be 'mean' or 'median', got {statistic!r}")
+
+
+def check_n_train(n_train: object) -> None:
+    """Refuse a training size that is no whole number of at least 1."""
+    if n_train is None:
+        return
+    if isinstance(n_train, bool) or not isinstance(n_train, int | np.integer) or n_train < 1:
+        raise ValueError(f"n_train must be a whole number of at least 1, got {n_train!r}")

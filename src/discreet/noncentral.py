@@ -44,6 +44,8 @@ def within_run(ratios: Float[np.ndarray, " candidate"], n: int, level: float) ->
         >>> low, round(high, 5)
         (0.0, 0.00354)
     """
+    from scipy.special import ndtri
+
     finite = ratios[np.isfinite(ratios)]
     if not len(finite):
         return np.inf, np.inf
@@ -52,22 +54,20 @@ def within_run(ratios: Float[np.ndarray, " candidate"], n: int, level: float) ->
     width = np.sqrt(1 + finite)
     t = np.sqrt(2 * finite * (n - 1)) / width
     scale = width**2 / (2 * (n - 1))
-    low = scale * _bound(t, alpha, lower=True) ** 2
-    high = scale * _bound(t, alpha / len(ratios), lower=False) ** 2
+    low = scale * _lower(t, alpha) ** 2
+    # one-sided, since inverting the folded law upwards would give an interval of width zero at t = 0
+    high = scale * (t + float(ndtri(1 - alpha / len(ratios)))) ** 2
     least = float(finite.min())
     return min(float(low.min()), least), max(float(high.min()), least)
 
 
-def _bound(
-    t: Float[np.ndarray, " candidate"], alpha: float, *, lower: bool
-) -> Float[np.ndarray, " candidate"]:
-    """The delta at which ``|Z + delta|`` reaches t (lower) or stays under it (upper) with chance alpha."""
+def _lower(t: Float[np.ndarray, " candidate"], alpha: float) -> Float[np.ndarray, " candidate"]:
+    """The delta at which ``|Z + delta|`` reaches t with chance alpha; 0 where it does so at delta = 0."""
     from scipy.special import ndtr
 
     a, b = np.zeros_like(t), t + 12.0
     for _ in range(60):
         delta = (a + b) / 2
-        below = ndtr(t - delta) - ndtr(-t - delta)
-        too_far = (1 - below > alpha) if lower else (below < alpha)
-        a, b = np.where(too_far, a, delta), np.where(too_far, delta, b)
-    return a if lower else b
+        reached = 1 - (ndtr(t - delta) - ndtr(-t - delta)) > alpha
+        a, b = np.where(reached, a, delta), np.where(reached, delta, b)
+    return a

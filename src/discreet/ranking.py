@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +21,14 @@ from discreet.indicator import (
     Indicator,
     RunIndicator,
     check_level,
+    check_n_train,
     check_statistic,
     measure,
+    spread_over_runs,
     stack,
     summarize_runs,
 )
 from discreet.stability import RunsNeeded, Stability, runs_needed, stability
-
-if TYPE_CHECKING:
-    from discreet.records import Record
 
 __all__ = ["SCHEMA", "Pairwise", "Ranking", "rank", "rank_runs"]
 
@@ -45,7 +44,8 @@ class Pairwise:
         than: The other one.
         probability: Share of bootstrap draws in which `safer` has the higher r (ties count half); None when
             one of them is not ranked.
-        told_apart: The probability passes the level, and not both are below resolution.
+        told_apart: The probability passes the level, so does a t test of the paired difference over runs and
+            samples (never with one run), and not both are below resolution.
         runs: Runs that the comparison rests on.
     """
 
@@ -110,22 +110,29 @@ class Ranking:
         ]
         if a.status != "ok" or b.status != "ok" or not shared:
             return Pairwise(a.variant, b.variant, None, False, len(shared))
-        take = np.mean if self.statistic == "mean" else np.median
         picks = np.random.default_rng([self.seed, 0xB007]).integers(len(shared), size=(DRAWS, len(shared)))
-        gap = np.array([_drawn(a.per_run[run]) - _drawn(b.per_run[run]) for run in shared])
         if self.statistic == "mean":
-            gap = take(np.take_along_axis(gap.T, picks, axis=1), axis=1)
+            gap = np.array([_drawn(a.per_run[run]) - _drawn(b.per_run[run]) for run in shared])
+            gap = np.take_along_axis(gap.T, picks, axis=1).mean(axis=1)
         else:
             gap = _median_drawn(a, shared, picks) - _median_drawn(b, shared, picks)
         probability = float(np.mean(gap > 0) + 0.5 * np.mean(gap == 0))
-        resolved = not {"below-resolution"} <= set(a.diagnostics) & set(b.diagnostics)
-        return Pairwise(
-            a.variant,
-            b.variant,
-            probability,
-            resolved and probability >= (1 + self.level) / 2,
-            len(shared),
-        )
+        below = "below-resolution"
+        resolved = not (below in a.diagnostics and below in b.diagnostics)
+        apart = resolved and probability >= (1 + self.level) / 2 and self._beyond_chance(a, b, shared)
+        return Pairwise(a.variant, b.variant, probability, apart, len(shared))
+
+    def _beyond_chance(self, a: Indicator, b: Indicator, runs: Sequence[str]) -> bool:
+        """Whether the paired difference passes a t test: resampling a few runs spreads too little."""
+        if len(runs) < 2:
+            return False
+        from scipy.special import stdtrit
+
+        gap = np.array([a.per_run[run].r - b.per_run[run].r for run in runs])
+        left = np.array([a.per_run[run].dropped - b.per_run[run].dropped for run in runs])
+        error, dof = spread_over_runs(gap, left, self.statistic, self.seed)
+        centre = float(gap.mean() if self.statistic == "mean" else np.median(gap))
+        return centre > float(stdtrit(dof, (1 + self.level) / 2)) * error
 
     def rank_interval(self, variant: str) -> tuple[int, int]:
         """Ranks that the data allow: above everything it is told apart from, below all that is above it."""
@@ -246,10 +253,23 @@ def rank_runs(
     statistic: str = "mean",
     n_train: int | None = None,
     constant_loss: float | None = None,
+    beside: Sequence[str] = (),
     notes: Sequence[str] = (),
     seed: int = 0,
 ) -> Ranking:
-    """Order variants from the indicators of their runs."""
+    """Order variants from the indicators of their runs.
+
+    Args:
+        per_variant: By variant and run.
+        level: Confidence level.
+        statistic: ``mean`` or ``median``.
+        n_train: Training samples of a run, when known.
+        constant_loss: Loss of the best constant prediction, when known.
+        beside: Diagnostics that hold for every variant.
+        notes: What was left out on the way.
+        seed: Seed of the bootstrap.
+    """
+    every = {run for runs in per_variant.values() for run in runs}
     found = [
         summarize_runs(
             variant,
@@ -258,6 +278,7 @@ def rank_runs(
             statistic=statistic,
             n_train=n_train,
             constant_loss=constant_loss,
+            beside=(*beside, *(("runs-differ",) if set(runs) != every else ())),
             seed=seed,
         )
         for variant, runs in per_variant.items()
@@ -267,11 +288,11 @@ def rank_runs(
 
 
 def rank(
-    losses: Mapping[str, Any] | Record,
+    losses: Any,
     *,
     level: float = 0.95,
     statistic: str = "mean",
-    n_train: int | None = None,
+    n_train: Any = None,
     seed: int = 0,
 ) -> Ranking:
     """Rank variants by membership-inference security, from per-sample losses along training runs.
@@ -300,6 +321,7 @@ def rank(
     """
     check_level(level)
     check_statistic(statistic)
+    check_n_train(n_train)
     if isinstance(losses, Mapping):
         if not losses:
             raise ValueError("losses: no variant to rank")
@@ -317,7 +339,10 @@ def rank(
         }
         return rank_runs(per_variant, level=level, statistic=statistic, n_train=n_train, seed=seed)
     from discreet.recorded import measure_record
+    from discreet.records import Record
 
+    if not isinstance(losses, Record):
+        raise ValueError(f"losses: expected arrays by variant or a Record, got {type(losses).__name__}")
     found = measure_record(losses, level=level, seed=seed)
     return rank_runs(
         found.per_variant,
@@ -325,6 +350,7 @@ def rank(
         statistic=statistic,
         n_train=found.n_train if n_train is None else n_train,
         constant_loss=found.constant_loss,
+        beside=found.diagnostics,
         notes=found.notes,
         seed=seed,
     )

@@ -25,12 +25,14 @@ class RecordedIndicators:
         n_train: Training samples of a run, when the record says.
         constant_loss: Loss of the best constant prediction, in nats, when the record tells.
         notes: What was left out, in words.
+        diagnostics: What to heed in every variant.
     """
 
     per_variant: Mapping[str, Mapping[str, RunIndicator]]
     n_train: int | None
     constant_loss: float | None
     notes: tuple[str, ...]
+    diagnostics: tuple[str, ...] = ()
 
 
 def measure_record(record: Record, *, level: float = 0.95, seed: int = 0) -> RecordedIndicators:
@@ -68,13 +70,12 @@ def measure_record(record: Record, *, level: float = 0.95, seed: int = 0) -> Rec
                 level=level,
                 seed=seed,
             )
-    if len(lengths) > 1:
-        notes.append("runs have different checkpoints: their r is not strictly comparable")
     n_train = record.about.get("n_train")
     if n_train is not None and (not isinstance(n_train, int) or n_train < 1):
         notes.append(f"the record's n_train is {n_train}, no one whole number: n_train * r is left out")
         n_train = None
-    return RecordedIndicators(per_variant, n_train, constant_loss(record, keep), tuple(notes))
+    differ = ("not-comparable",) if len(lengths) > 1 else ()
+    return RecordedIndicators(per_variant, n_train, constant_loss(record, keep), tuple(notes), differ)
 
 
 def evaluation_samples(record: Record) -> Bool[np.ndarray, " sample"]:

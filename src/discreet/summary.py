@@ -157,6 +157,7 @@ def _runs(analysis: Analysis) -> Iterator[str]:
         pair
         for pair in analysis.ranking.pairs
         if not pair.told_apart
+        and pair.probability is not None
         and not (ranked[pair.safer].is_below_resolution and ranked[pair.than].is_below_resolution)
     ]
     needed = analysis.stability.runs_needed

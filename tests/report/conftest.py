@@ -145,7 +145,7 @@ def _storage(name: str) -> dict[str, Any]:
 
 
 def _attack(name: str, r: float) -> dict[str, Any]:
-    value = 0.74 - 0.05 * math.log10(r / 0.0005)
+    value = min(max(0.74 - 0.05 * math.log10(r / 0.0005), 0.45), 0.95)
     ends = {"value": round(value, 4), "low": round(value - 0.015, 4), "high": round(value + 0.015, 4)}
     counts = {"members": 2600, "nonmembers": 2600, "runs": RUNS, "rule": "negative loss; Mann-Whitney"}
     return {"variant": name, "attack": "loss", "metric": "auc", **ends, **counts}

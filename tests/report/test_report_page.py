@@ -207,7 +207,7 @@ def test_markup_escapes_all_but_markup() -> None:
 
 def test_numbers_in_tables_are_those_of_the_audit(pages: dict[str, str]) -> None:
     page = pages["realistic"]
-    name = '<caption class="unseen">Ranking of paper preset, every epoch</caption>'
+    name = '<caption class="unseen"><span>Ranking of paper preset, every epoch</span></caption>'
     table = re.search(f"{name}.*?</table>", page, re.DOTALL)
     assert table
     rows = re.findall(r"<tr><th.*?</tr>", table.group(), re.DOTALL)[1:]
@@ -324,7 +324,7 @@ def test_many_variants_stay_readable() -> None:
     page = render(Audit.from_json(audit_json(raw | {"curves": raw["curves"][:60:2], "lambda": []})))
     assert "The first 60 of 80 variants are drawn." in page
     assert "The first 24 of 30 variants are drawn." in page
-    assert "The first 2,000 of 3,160 pairs; audit.json has the rest." in page
+    assert "The first 2,000 of 3,160 pairs; the JSON file has the rest." in page
     assert len(page.encode()) < 6_000_000
     Tree(page)
 

@@ -25,13 +25,6 @@ _WEIGHTS = {
     "theorem-silent": 1,
     "full-precision-reference": 1,
 }
-_BETWEEN_FILES = {
-    "not-comparable": (
-        "The variant was measured with another number or spacing of checkpoints, or another learning rate; r "
-        "depends on all of these.",
-        "Measure all variants on the same checkpoints of the same runs.",
-    )
-}
 _UNKNOWN = ("This release of the report has no words for it.", "See the release that wrote the audit.")
 
 
@@ -42,5 +35,5 @@ def advice_for(diagnostic: str) -> Advice:
         >>> advice_for("few-runs").weight
         2
     """
-    words = ADVICE.get(diagnostic) or _BETWEEN_FILES.get(diagnostic) or _UNKNOWN
+    words = ADVICE.get(diagnostic) or _UNKNOWN
     return Advice(*words, weight=_WEIGHTS.get(diagnostic, 2))

@@ -148,5 +148,5 @@ def _foot(audit: Audit) -> Markup:
     version = audit.provenance.versions.get("discreet")
     made = f"Made by discreet {label(version, 30)}" if version else "Made by discreet"
     return node(
-        "footer", node("p", f"{made} from audit.json, which holds every number of this page in full.")
+        "footer", node("p", f"{made}. The JSON file that belongs to this page holds every number in full.")
     )

@@ -25,7 +25,7 @@ def pairs(view: View) -> Section | None:
     )
     ranked = [row.variant for row in view.analysis.ranking.ranked]
     matrix = _matrix(view, ranked) if len(ranked) <= MOST_COLUMNS else None
-    cut = f"The first {MOST_PAIRS:,} of {len(found):,} pairs; audit.json has the rest."
+    cut = f"The first {MOST_PAIRS:,} of {len(found):,} pairs; the JSON file has the rest."
     tail = note(cut) if len(found) > MOST_PAIRS else None
     whole = more("All pairs as a list", join(_list(view), tail), on_paper=False)
     return Section("pairs", "Pair by pair", join(words, matrix, whole))

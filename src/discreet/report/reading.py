@@ -13,7 +13,7 @@ _FORMULA = Markup(
     '<math display="block"><mi>r</mi><mo>=</mo><mfrac><mn>1</mn><mn>2</mn></mfrac><mspace width="0.25em"></mspace>'
     "<munder><mi>min</mi><mrow><mi>k</mi><mo>≠</mo><mo>∗</mo></mrow></munder>"
     '<mspace width="0.2em"></mspace>'
-    f"<mfrac><mrow><mi>E</mi><msup><mrow>{_GAP}</mrow><mn>2</mn></msup></mrow>"
+    f"<mfrac><msup><mrow><mo>(</mo><mi>E</mi>{_GAP}<mo>)</mo></mrow><mn>2</mn></msup>"
     f"<mrow><mi>Var</mi>{_GAP}</mrow></mfrac></math>"
 )
 

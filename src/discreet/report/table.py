@@ -42,7 +42,7 @@ def table(
         body.append(node("tr", node("th", first[0], scope="row", class_=first[1]), *cells))
     inside = node(
         "table",
-        node("caption", caption, class_=None if show_caption else "unseen"),
+        node("caption", node("span", caption), class_=None if show_caption else "unseen"),
         node("thead", header),
         node("tbody", *body),
     )
