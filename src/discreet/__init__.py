@@ -17,9 +17,10 @@ from discreet.ranking import rank
 from discreet.records import Record, read
 
 if TYPE_CHECKING:
+    from discreet.attacks import attack
     from discreet.recorder import Recorder
 
-__all__ = ["Record", "Recorder", "indicator", "rank", "read"]
+__all__ = ["Record", "Recorder", "attack", "indicator", "rank", "read"]
 __version__ = "0.1.0"
 
 
@@ -28,6 +29,10 @@ def __getattr__(name: str) -> Any:
         from discreet.recorder import Recorder
 
         return Recorder
+    if name == "attack":
+        from discreet.attacks import attack
+
+        return attack
     raise AttributeError(f"module 'discreet' has no attribute {name!r}")
 
 
