@@ -21,6 +21,11 @@ DOUBTS = {
     "not-converged": "its loss still fell at the last checkpoint",
     "not-comparable": "it was not measured like the others",
 }
+_OF_MANY = {
+    "worse-than-constant": "they predict worse than a constant",
+    "not-converged": "their loss still fell at the last checkpoint",
+    "not-comparable": "they were not measured like the others",
+}
 
 
 def summarize(analysis: Analysis) -> tuple[str, ...]:
@@ -121,7 +126,7 @@ def _doubts(analysis: Analysis) -> Iterator[str]:
         rows = _flagged(analysis, name)
         if rows:
             place = "its place in the ranking says" if len(rows) == 1 else "their places in the ranking say"
-            why = why if len(rows) == 1 else f"for each of these, {why}"
+            why = why if len(rows) == 1 else _OF_MANY[name]
             yield f"Read {named(rows)} with doubt (`{name}`): {why}, and {place} little."
 
 
@@ -162,8 +167,8 @@ def _runs(analysis: Analysis) -> Iterator[str]:
     ]
     needed = analysis.stability.runs_needed
     if undecided:
-        pairs = "1 pair" if len(undecided) == 1 else f"{len(undecided)} pairs"
-        yield f"For {pairs} above the resolution, more training runs or evaluation samples could tell the two apart."
+        pairs = "1 undecided pair" if len(undecided) == 1 else f"{len(undecided)} of the undecided pairs"
+        yield f"More training runs or evaluation samples could tell {pairs} apart."
     for level, runs in needed.items():
         if runs is None:
             yield f"No number of runs tried made two disjoint halves agree at a Spearman correlation of {level}."

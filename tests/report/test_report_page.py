@@ -272,6 +272,15 @@ def test_a_collapsed_variant_is_never_on_the_front() -> None:
     assert "A cross marks an r that says little" in page
 
 
+def test_losses_far_apart_get_an_axis_each() -> None:
+    raw = analysis_json("far", {"a": 0.04, "b": 0.03, "c": 0.02})
+    words = "Each panel has its own vertical axis"
+    assert words not in render(Audit.from_json(audit_json(raw)))
+    far = next(curve for curve in raw["curves"] if curve["variant"] == "b" and curve["signal"] == "loss")
+    far |= {key: [50 * value for value in far[key]] for key in ("mean", "low", "high")}
+    assert words in render(Audit.from_json(audit_json(raw)))
+
+
 def test_an_unknown_diagnostic_is_shown_as_it_is(pages: dict[str, str]) -> None:
     assert "<strong>from-the-future</strong>" in pages["hostile"]
 

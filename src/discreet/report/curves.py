@@ -69,10 +69,12 @@ def _figure(view: View, signal: str, shown: Sequence[Curve], i: int) -> Figure:
 
 
 def _caption(view: View, signal: str, shown: Sequence[Curve]) -> Markup:
-    reference = any(view.rows[curve.variant].is_reference for curve in shown)
+    own = _apart(shown[:MOST_PANELS])
+    reference = any(view.rows[curve.variant].is_reference for curve in shown) and not own
     return join(
         f"The mean over runs with its band; the dot marks the {'lowest' if _is_loss(signal) else 'highest'} mean. ",
         "The grey line is the full-precision reference. " if reference else "",
+        "Each panel has its own vertical axis, since the losses lie far apart. " if own else "",
         "r compares the optimum with the checkpoints around it, so it should lie well inside the trajectory. "
         if _is_loss(signal)
         else "",
@@ -109,30 +111,35 @@ def _cell(curve: Curve, i: int | None) -> str:
 
 def _draw(view: View, shown: Sequence[Curve], width: int):
     by_name = {curve.variant: curve for curve in shown}
-    ends = [v for c in shown for column in (c.mean, c.low, c.high) for v in column if v is not None]
-    low, high = min(ends), max(ends)
-    means = [v for c in shown for v in c.mean if v is not None]
-    log = min(means) > 0 and max(means) > 20 * min(means)
-    steps = [step for c in shown for step in c.steps]
-    grey = next((c for c in shown if view.rows[c.variant].is_reference), None)
+    own = _apart(shown)
+    steps = [step for curve in shown for step in curve.steps]
+    grey = next((curve for curve in shown if view.rows[curve.variant].is_reference and not own), None)
 
     def panel(axes: Axes, name: str) -> tuple[Ticks, Ticks]:
+        curve = by_name[name]
         if grey is not None and grey.variant != name:
             _line(axes, grey, LIGHT["edge"], 1.2)
-        _line(axes, by_name[name], LIGHT["accent"], 1.8, band=True)
-        curve = by_name[name]
+        _line(axes, curve, LIGHT["accent"], 1.8, band=True)
         best = _best(curve)
         dot = {"marker": "o", "markersize": 6, "color": LIGHT["warm"], "clip_on": False}
         axes.plot(curve.steps[best], gaps(curve.mean)[best], **dot)
-        return _limits(
-            axes,
-            (min(steps), max(steps)),
-            (min(means) if log else low, high),
-            log,
-            3 if width == NARROW else 4,
-        )
+        return _limits(axes, (min(steps), max(steps)), _reach([curve] if own else shown), width == NARROW)
 
-    return panels(width, [c.variant for c in shown], panel, "training step")
+    return panels(width, [curve.variant for curve in shown], panel, "training step", own)
+
+
+def _reach(shown: Sequence[Curve]) -> tuple[float, float]:
+    ends = [v for c in shown for column in (c.mean, c.low, c.high) for v in column if v is not None]
+    return min(ends), max(ends)
+
+
+def _apart(shown: Sequence[Curve]) -> bool:
+    """Whether losses lie so far apart that one axis would flatten most of them."""
+    if not _is_loss(shown[0].signal):
+        return False
+    low, high = _reach(shown)
+    each = sorted(b - a for a, b in (_reach([curve]) for curve in shown))
+    return high - low > 5 * each[len(each) // 2]
 
 
 def _line(axes: Axes, curve: Curve, colour: str, weight: float, band: bool = False) -> None:
@@ -151,28 +158,23 @@ def _line(axes: Axes, curve: Curve, colour: str, weight: float, band: bool = Fal
     )
 
 
-def _limits(
-    axes: Axes, x: tuple[float, float], y: tuple[float, float], log: bool, most: int
-) -> tuple[Ticks, Ticks]:
+def _limits(axes: Axes, x: tuple[float, float], y: tuple[float, float], narrow: bool) -> tuple[Ticks, Ticks]:
     from matplotlib.ticker import MaxNLocator
 
+    most = 3 if narrow else 4
     axes.set_xlim(x[0], x[1] if x[1] > x[0] else x[0] + 1)
-    across = [
-        tick
-        for tick in MaxNLocator(most, integer=True, steps=[1, 2, 5, 10]).tick_values(*axes.get_xlim())
-        if x[0] <= tick <= x[1]
-    ]
+    across = MaxNLocator(most, integer=True, steps=[1, 2, 5, 10]).tick_values(*axes.get_xlim())
+    log = y[0] > 0 and y[1] > 20 * y[0]
     if log:
+        low, high = y[0] / 1.2, y[1] * 1.2
         axes.set_yscale("log")
-        axes.set_ylim(y[0] / 1.2, y[1] * 1.2)
-        powers = range(math.floor(math.log10(y[0] / 1.2)), math.ceil(math.log10(y[1] * 1.2)) + 1)
-        ticks = [10.0**power for power in powers if y[0] / 1.2 <= 10.0**power <= y[1] * 1.2]
+        ticks = [10.0**p for p in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
     else:
-        margin = 0.06 * (y[1] - y[0]) or 0.05
-        axes.set_ylim(y[0] - margin, y[1] + margin)
-        ticks = [
-            t
-            for t in MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(*y)
-            if y[0] - margin <= t <= y[1] + margin
-        ]
-    return [(tick, f"{tick:g}") for tick in across], [(tick, f"{tick:.4g}") for tick in ticks]
+        margin = 0.06 * (y[1] - y[0]) or 0.05 * abs(y[0]) or 0.05
+        low, high = y[0] - margin, y[1] + margin
+        ticks = list(MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(*y))
+    axes.set_ylim(low, high)
+    return (
+        [(tick, f"{tick:g}") for tick in across if x[0] <= tick <= x[1]],
+        [(tick, f"{tick:.4g}") for tick in ticks if low <= tick <= high],
+    )

@@ -58,9 +58,9 @@ def _chance(share: float | None, turned: bool = False) -> str:
     if share is None:
         return "–"
     share = 1 - share if turned else share
-    if share > 0.995:
+    if share >= 0.995:
         return ">\u00a099\u00a0%"
-    if share < 0.005:
+    if share <= 0.005:
         return "<\u00a01\u00a0%"
     return percent(share, 0)
 

@@ -1,4 +1,4 @@
-"""Small multiples: one panel per variant on common axes."""
+"""Small multiples: one panel per variant."""
 
 from __future__ import annotations
 
@@ -16,19 +16,27 @@ __all__ = ["MOST_PANELS", "panels"]
 MOST_PANELS = 24
 
 
-def panels(width: int, names: Sequence[str], draw: Callable[[Axes, str], tuple[Ticks, Ticks]], x_title: str):
+def panels(
+    width: int,
+    names: Sequence[str],
+    draw: Callable[[Axes, str], tuple[Ticks, Ticks]],
+    x_title: str,
+    own: bool = False,
+):
     """Draw a panel for each variant.
 
     Args:
         width: of the canvas in pixels.
         names: variants, in the order to show them.
-        draw: draws one into its axes, sets limits that do not depend on the variant, and returns the ticks.
+        draw: draws one into its axes, sets its limits, and returns the ticks.
         x_title: under the lowest panels.
+        own: whether each panel has a vertical axis of its own, and words beside it.
     """
     narrow = width == NARROW
     columns = min(len(names), 2 if narrow else 3)
     rows = -(-len(names) // columns)
     left, gap, high, below = (44, 16, 92, 44) if narrow else (54, 24, 124, 50)
+    gap = left if own else gap
     wide = (width - left - 14 - gap * ((2 if narrow else 3) - 1)) / (2 if narrow else 3)
     if len(names) == 1:
         wide = min(width - left - 14, 420)
@@ -40,6 +48,12 @@ def panels(width: int, names: Sequence[str], draw: Callable[[Axes, str], tuple[T
         x, y = draw(axes, name)
         lowest = i + columns >= len(names)
         frame(
-            axes, x, y, title=shown[name], x_title=x_title if lowest else "", y_words=column == 0, strong=True
+            axes,
+            x,
+            y,
+            title=shown[name],
+            x_title=x_title if lowest else "",
+            y_words=own or column == 0,
+            strong=True,
         )
     return canvas

@@ -104,11 +104,15 @@ def _caption(view: View, metric: str, rows: Sequence[Performance]) -> Markup:
     doubted = any(view.doubt(row.variant) for row in rows)
     hollow = any(view.rows[row.variant].is_below_resolution for row in rows)
     return join(
-        f"To the right is harder to attack by the indicator, {good} is more accurate. The dashed front joins "
-        f"the estimates that no other beats in both: {listing(front, 6) or 'none'}. ",
+        f"To the right is harder to attack by the indicator, {good} is more accurate. ",
+        f"The dashed front joins the estimates that no other beats in both: {listing(front, 6)}. "
+        if front
+        else "",
         "Hollow points lie below the resolution: their r cannot be told from 0. " if hollow else "",
         "A cross marks an r that says little; it is left off the front. " if doubted else "",
-        "The front is drawn through estimates: where two variants are not told apart, it does not choose.",
+        "The front is drawn through estimates: where two variants are not told apart, it does not choose."
+        if front
+        else "No front is drawn.",
     )
 
 

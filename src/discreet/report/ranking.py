@@ -43,7 +43,7 @@ def _caption(view: View, rows: tuple[Ranked, ...]) -> Markup:
     ]
     if groups(view):
         words.append("A bar on the right joins neighbours of which no two are told apart. ")
-    if any(row.is_reference for row in rows):
+    if any(row.is_reference and not view.doubt(row.variant) for row in rows):
         words.append("The diamond is the full-precision reference. ")
     if any(view.doubt(row.variant) for row in rows):
         words.append("A cross marks an r that says little; the diagnostics say why. ")

@@ -176,7 +176,7 @@ def _place_names(
 def _spots(x: int | float, y: int | float, wide: float) -> list[tuple[float, float, float, float]]:
     """Boxes for a name around a point: to its upper right first, then round it, then further out."""
     found = []
-    for reach in (9, 18, 30):
+    for reach in (9, 18, 30, 44):
         for dx, dy in ((1, 1), (-1, 1), (1, -1), (-1, -1), (1.3, 0), (-1.3, 0), (0, 1.2), (0, -1.2)):
             left = x - wide / 2 if dx == 0 else x + dx * reach * 0.8 - (wide if dx < 0 else 0)
             low = y + dy * reach - (0 if dy > 0 else 13 if dy < 0 else 6.5)
