@@ -42,7 +42,7 @@ def within_run(ratios: Float[np.ndarray, " candidate"], n: int, level: float) ->
     Example:
         >>> low, high = within_run(np.array([0.0001, 0.5]), n=1000, level=0.95)
         >>> low, round(high, 5)
-        (0.0, 0.00354)
+        (0.0, 0.00362)
     """
     from scipy.special import ndtri
 
