@@ -119,7 +119,7 @@ def test_the_same_audit_gives_the_same_bytes(
 
 
 def test_bytes_depend_on_no_process_nor_on_the_users_settings(tmp_path: Path) -> None:
-    settings = "font.size: 30\nlines.linewidth: 9\nsvg.fonttype: path\naxes.facecolor: red\n"
+    settings = "font.size: 30\nfont.weight: bold\nlines.solid_joinstyle: bevel\nsvg.fonttype: path\n"
     (tmp_path / "matplotlibrc").write_text(settings)
     Audit.from_json(CASES["ranking-only"]()).save(tmp_path / "audit.json")
     code = (
