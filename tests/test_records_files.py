@@ -331,6 +331,7 @@ def test_a_folder_that_cannot_take_the_file(how: str, reason: str) -> None:
 INTERRUPTED_SAVE = """
 import os, signal, sys, threading, time
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 import numpy as np
 from discreet.records import Record, files
 
