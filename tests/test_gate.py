@@ -158,6 +158,8 @@ def test_a_diagnostic_can_be_accepted_by_name() -> None:
     made = audit({"diagnostics": ["not-converged"]})
     assert gate(made, ["r:sign > 0"], accept=["not-converged"]).passed
     assert not gate(made, ["r:sign > 0"], accept=["worse-than-constant"]).passed
+    with pytest.raises(GateError, match=r"accept: expected one of .*not-converged.*, got 'not-convergd'"):
+        gate(made, ["r:sign > 0"], accept=["not-convergd"])
 
 
 @pytest.mark.parametrize("metric", ["auc", "tpr@0.01", "share_of_full", "bits_per_weight"])
@@ -254,7 +256,9 @@ def test_the_verdict_is_written_as_its_schema_says(tmp_path: Path) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
     made = audit({"diagnostics": ["not-converged"]})
     for bound in ("interval", "point"):
-        verdict = gate(made, ["auc < 0.6", "r > 0", "tpr@0.1:sign < 1"], bound=bound, accept=["x"])
+        verdict = gate(
+            made, ["auc < 0.6", "r > 0", "tpr@0.1:sign < 1"], bound=bound, accept=["not-converged"]
+        )
         path = verdict.save(tmp_path / "gate.json")
         jsonschema.validate(json.loads(path.read_text()), schema)
         assert path.read_bytes() == verdict.save(tmp_path / "again.json").read_bytes()

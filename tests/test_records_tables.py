@@ -165,6 +165,8 @@ def changed(line: int, **cells: Any) -> list[Line]:
         ([*GOOD, GOOD[2]], "variant 'full', run '0', step 2, sample 'a' appears 2 times: lines 3, 9"),
         (changed(2, loss=""), "line 3: the cell of loss is empty"),
         (changed(2, step=" "), "line 3: the cell of step is empty"),
+        (changed(2, step="nan"), "line 3: step is nan: expected a finite number"),
+        (changed(2, step="-inf"), "line 3: step is -inf: expected a finite number"),
         (changed(2, run=""), "line 3: the cell of run is empty"),
         (changed(2, variant=""), "line 3: the cell of variant is empty"),
         (changed(2, sample=""), "line 3: the cell of sample is empty"),
@@ -172,7 +174,7 @@ def changed(line: int, **cells: Any) -> list[Line]:
         (changed(2, loss="1,5"), "line 3: loss is '1,5': expected a number"),
         (changed(6, loss="0x10"), "line 7: loss is '0x10': expected a number"),
         (changed(0, step="one"), "line 1: step is 'one': expected a number"),
-        (changed(0, step="inf"), "step: expected finite numbers"),
+        (changed(0, step="inf"), "line 1: step is inf: expected a finite number"),
         (
             changed(2, loss="nan"),
             "loss of variant 'full', run '0', step 2 has 1 value that is NaN or infinite",

@@ -134,7 +134,8 @@ def gate(
         The verdict, with one reason per requirement.
 
     Raises:
-        GateError: if there is no requirement, or one cannot be understood, or names what the audit lacks.
+        GateError: if there is no requirement, or one cannot be understood, or names what the audit lacks; or
+            ``accept`` names none of the three.
     """
     if isinstance(requirements, str):
         raise GateError(f"requirements: expected a list of texts, got one text {requirements!r}")
@@ -142,6 +143,9 @@ def gate(
         raise GateError("requirements: expected at least one; a gate that asks nothing would pass everything")
     if bound not in ("interval", "point"):
         raise GateError(f'bound: expected "interval" or "point", got {bound!r}')
+    for name in accept:
+        if name not in DOUBTS:
+            raise GateError(f"accept: expected one of {', '.join(DOUBTS)}, got {name!r}")
     chosen = _choose(audit, analysis)
     checks = tuple(_check(chosen, parse(text, chosen), bound, tuple(accept)) for text in requirements)
     return Verdict(all(check.passed for check in checks), chosen.name, bound, tuple(accept), checks)

@@ -136,9 +136,9 @@ def _resolution(analysis: Analysis) -> Iterator[str]:
         return
     largest = max(rows, key=lambda row: row.r or 0)
     needed = needed_samples(largest)
-    it = "its r" if len(rows) == 1 else "their r"
+    lie, it = ("lies", "its r") if len(rows) == 1 else ("lie", "their r")
     yield (
-        f"{len(rows)} of {len(analysis.ranking.ranked)} ranked variants ({named(rows)}) lie below the resolution: "
+        f"{len(rows)} of {len(analysis.ranking.ranked)} ranked variants ({named(rows)}) {lie} below the resolution: "
         f"with {whole(largest.samples)} evaluation samples, {it} cannot be told from 0."
     )
     if needed is not None and needed > 1000 * largest.samples:

@@ -123,16 +123,14 @@ class Trajectory:
         if self._by_block is not None:
             return self._pairs_at_once(*self._by_block, against)
         shape = (len(self.count), self.checkpoints)
-        total, cross, square = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        for block, piece, work in self._pieces(np.arange(self.checkpoints)):
+        cross, square = np.zeros(shape), np.zeros(shape)
+        for block, _, work in self._pieces(np.arange(self.checkpoints)):
             with np.errstate(invalid="ignore", over="ignore"):
-                sums = work @ np.stack([work[against], np.ones(piece.stop - piece.start)], axis=1)
+                cross[block] += work @ work[against]
                 square[block] += np.vecdot(work, work)
             if not np.isfinite(square[block]).all():
                 refuse(self.values, self.steps)
-            cross[block] += sums[:, 0]
-            total[block] += sums[:, 1]
-        mean = (total - total[:, [against]]) / self.count[:, None]
+        mean = self.block_means - self.block_means[:, [against]]
         own = square[:, [against]]
         scatter = np.maximum(square - 2 * cross + own - self.count[:, None] * mean**2, 0.0)
         scatter[:, against] = 0.0

@@ -123,9 +123,11 @@ def _fields(table: Any) -> dict[str, Any]:
         raise RecordError("no lines below the header")
     variant, run, sample = (_labels(table.column(name), name) for name in _LABELS)
     run = _sorted(run)
-    step, step_codes = np.unique(_numbers(table.column("step"), "step"), return_inverse=True)
-    if not np.isfinite(step).all():
-        raise RecordError("step: expected finite numbers")
+    steps = _numbers(table.column("step"), "step")
+    odd = np.flatnonzero(~np.isfinite(steps))
+    if len(odd):
+        raise RecordError(f"line {odd[0] + 1}: step is {steps[odd[0]]:g}: expected a finite number")
+    step, step_codes = np.unique(steps, return_inverse=True)
     loss = _numbers(table.column("loss"), "loss")
     names, places = sample_ids(sample.values)
     column = places[sample.codes]

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from discreet._types import Float, Int
+from discreet._types import Float, Int, Num
 from discreet.data import b3db
+from discreet.fingerprint import fingerprints
 from discreet.measure import inputs, measure_stack
 from discreet.mlp import MLP
 from discreet.quantizers import PRESETS, quantize, quantize_stack
@@ -68,12 +69,15 @@ def train_pair(
         name: np.empty((len(VARIANTS), 2, plan.epochs, len(material.evaluation)), np.float32)
         for name in _SIGNALS
     }
+    hashes = np.empty((len(VARIANTS), 2, plan.epochs), np.uint64)
     best = _Best()
 
     def note(epoch: int, params: Stack) -> None:
-        measured = _measure(network, _variants(params), evaluation)
+        variants = _variants(params)
+        measured = _measure(network, variants, evaluation)
         for name in _SIGNALS:
             found[name][:, :, epoch - 1] = measured[name].swapaxes(0, 1)
+        hashes[:, :, epoch - 1] = _hashes(variants)
         best.note(epoch, params, _measure(network, {FULL: params}, validation)["loss"][:, 0].mean(axis=1))
         on_epoch(epoch)
 
@@ -93,7 +97,7 @@ def train_pair(
     steps = range(1, plan.epochs + 1)
     rows = [(str(run), step, variant) for variant in VARIANTS for run in runs for step in steps]
     member = np.zeros((2, len(material.evaluation)), bool)
-    trajectory = _record(plan, material, material.evaluation, rows, found, member)
+    trajectory = _record(plan, material, material.evaluation, rows, found, hashes, member)
     return Trained(trajectory, best.params, (best.steps[0], best.steps[1]))
 
 
@@ -103,10 +107,13 @@ def measure_release(
     """Measure every variant of a pair's shipped checkpoints on all training molecules, members and not."""
     network, runs = _network(plan), _runs(pair)
     part = _Part(inputs(network, _x(material, material.training)), _y(material, material.training))
-    measured = _measure(network, _variants(shipped), part)
+    variants = _variants(shipped)
+    measured = _measure(network, variants, part)
     found = {name: measured[name].swapaxes(0, 1) for name in _SIGNALS}
     rows = [(str(run), step, variant) for variant in VARIANTS for run, step in zip(runs, steps, strict=True)]
-    return _record(plan, material, material.training, rows, found, material.halves[list(runs)])
+    return _record(
+        plan, material, material.training, rows, found, _hashes(variants), material.halves[list(runs)]
+    )
 
 
 def measure_storage(weights: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
@@ -171,12 +178,18 @@ def _measure(
     return measure_stack(network, variants, part.x, part.y, "bce", dtype=np.float32, workers=1)
 
 
+def _hashes(variants: Mapping[str, Stack]) -> Num[np.ndarray, "variant run"]:
+    """Fingerprints of all parameters: checkpoints that share one are one configuration."""
+    return np.stack([fingerprints(stack, workers=1) for stack in variants.values()])
+
+
 def _record(
     plan: Plan,
     material: Material,
     part: Int[np.ndarray, " part"],
     rows: Iterable[tuple[str, int, str]],
     found: Mapping[str, np.ndarray],
+    hashes: Num[np.ndarray, ...],
     member: np.ndarray,
 ) -> Record:
     run, step, variant = zip(*rows, strict=True)
@@ -186,7 +199,13 @@ def _record(
         step=np.array(step, np.float64),
         variant=variant,
         sample=material.number[part],
-        signals=signals | {"label": material.label[part], "family": material.family[part]},
+        signals=signals
+        | {
+            "label": material.label[part],
+            "family": material.family[part],
+            "params_hash": hashes.ravel(),
+        },
+        axes={"params_hash": ("row",)},
         member=member,
         about={
             "study": "demo",
