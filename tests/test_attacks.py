@@ -392,3 +392,52 @@ def test_expose_judges_every_run_and_drops_calibration_rows() -> None:
         expose(_without_membership(), "loss", "sign")
     with pytest.raises(RecordError, match="runs: expected at least one run"):
         expose(data, "loss", "sign", runs=[])
+
+
+def test_samples_that_the_attacker_was_told_about_are_not_judged() -> None:
+    rng = np.random.default_rng(0)
+    member = rng.random((4, 60)) < 0.5
+    member[1::2] = ~member[::2]
+    member[:, :20] = False
+    public = np.zeros(60, np.int8)
+    public[:20] = 1
+    known = np.full((4, 60), -1, np.int8)
+    known[2, 30:40] = member[2, 30:40]
+    loss = rng.gamma(1.0 + 2 * ~member)
+    told = {"public": public, "known": known}
+    found = expose(record(loss, member, **told), "loss", "sign")
+    expected = np.ones((4, 60), bool)
+    expected[:, :20] = False
+    expected[2, 30:40] = False
+    assert np.array_equal(found.keep, expected)
+    assert (found.members + found.nonmembers) == 150
+    with pytest.raises(RecordError, match="known: sample 30 of run '2' is said to be"):
+        expose(record(loss, member, known=np.where(known >= 0, 1 - known, -1)), "loss", "sign")
+    at = int(np.flatnonzero(member[0])[0])
+    public[at] = 1
+    with pytest.raises(RecordError, match=f"public: sample {at} is a member of run '0'"):
+        expose(record(loss, member, public=public), "loss", "sign")
+
+
+def test_calibration_samples_are_judged_on_request() -> None:
+    rng = np.random.default_rng(1)
+    member = np.zeros((2, 300), bool)
+    member[0, :100] = member[1, 100:200] = True
+    calibration = np.zeros((2, 1, 300), bool)
+    calibration[:, 0, 200:250] = True
+    loss = rng.gamma(3.0, size=(2, 300)) - 2 * calibration[:, 0] - member
+    data = record(loss - loss.min(), member, calibration=calibration)
+    asked = expose(data, "loss", "sign", of="calibration")
+    assert np.array_equal(asked.member, calibration[:, 0])
+    assert np.array_equal(asked.keep, ~member)
+    assert auc(asked.scores, asked.member, keep=asked.keep).low > 0.5
+    calibration[0, 0, :5] = True
+    mixed = record(loss - loss.min(), member, calibration=calibration)
+    with pytest.raises(
+        RecordError, match="5 of 105 calibration samples of variant 'sign' are training members"
+    ):
+        expose(mixed, "loss", "sign", of="calibration")
+    with pytest.raises(RecordError, match="no sample calibrated variant 'sign'"):
+        expose(record(loss - loss.min(), member), "loss", "sign", of="calibration")
+    with pytest.raises(ValueError, match='of: expected "member" or "calibration"'):
+        expose(data, "loss", "sign", of="queries")

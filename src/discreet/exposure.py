@@ -26,7 +26,8 @@ class Exposure:
         runs: The runs attacked.
         scores: Higher = more likely member.
         member: The answer.
-        keep: False for samples that calibrated the target's quantizer: neither members nor strangers.
+        keep: False for samples that are not judged: those that calibrated the target's quantizer (neither members
+            nor strangers), and those whose answer the attacker knows (signals ``public`` and ``known``).
     """
 
     attack: str
@@ -54,8 +55,13 @@ def expose(
     *,
     runs: Sequence[str] | None = None,
     step: float | None = None,
+    of: str = "member",
 ) -> Exposure:
     """Attack a variant of each run, one after the other, each time blind to that run.
+
+    Attackers that learn must be judged on other rows than they learn from: samples that the signal ``public``
+    [sample] marks (non-members of every run, as the attacker knows) and those of which ``known`` [row, sample] tells
+    the attacker the answer (1 or 0; -1: unknown) are left out, for all attacks alike.
 
     Args:
         record: Measurements with membership.
@@ -63,10 +69,17 @@ def expose(
         variant: The variant to attack.
         runs: The runs to attack; all that have the variant when None.
         step: Step of every target; each run's last one when None.
+        of: ``"member"``: can training members be told from others? ``"calibration"``: can samples that calibrated
+            the target's quantizer be told from samples of the same training membership that did not?
 
     Raises:
-        RecordError: No membership in the record, or no such run, variant or step.
+        RecordError: No membership in the record, or no such run, variant or step; or ``public`` marks a member,
+            or ``known`` contradicts the membership; or ``of`` asks about calibration samples and there are none,
+            or they are of both memberships.
+        ValueError: ``of`` is neither.
     """
+    if of not in ("member", "calibration"):
+        raise ValueError(f'of: expected "member" or "calibration", got {of!r}')
     if record.member is None:
         raise RecordError("no membership: an attack cannot be judged without knowing who was in which run")
     if runs is None:
@@ -76,8 +89,59 @@ def expose(
         raise RecordError("runs: expected at least one run to attack, got none")
     found = [attack(record, method, run=run, variant=variant, step=step) for run in runs]
     member = np.array([record.membership(run) for run in runs])
-    keep = np.ones_like(member)
+    calibrating = np.zeros_like(member)
     if record.calibration is not None:
         lines = [record.member_runs.index(run) for run in runs]
-        keep = ~record.calibration[lines, record.variants.index(variant)]
+        calibrating = record.calibration[lines, record.variants.index(variant)]
+    rows = [int(record.rows(variant, s.run, s.step)[0]) for s in found]
+    keep = ~_told(record, rows, member)
+    if of == "calibration":
+        keep &= _alike(record, variant, member, calibrating)
+        member = np.array(calibrating)
+    else:
+        keep &= ~calibrating
     return Exposure(found[0].attack, variant, tuple(runs), np.array([s.values for s in found]), member, keep)
+
+
+def _alike(
+    record: Record,
+    variant: str,
+    member: Bool[np.ndarray, "run sample"],
+    calibrating: Bool[np.ndarray, "run sample"],
+) -> Bool[np.ndarray, "run sample"]:
+    """Samples of the training membership that calibration samples have, so that nothing else tells them apart."""
+    if not calibrating.any():
+        raise record.error(f"calibration: no sample calibrated variant {variant!r} of these runs")
+    kinds = set(member[calibrating].tolist())
+    if len(kinds) > 1:
+        raise record.error(
+            f"calibration: {int(member[calibrating].sum())} of {int(calibrating.sum())} calibration samples of "
+            f"variant {variant!r} are training members and the others not; expected all or none"
+        )
+    return member == kinds.pop()
+
+
+def _told(
+    record: Record, rows: Sequence[int], member: Bool[np.ndarray, "run sample"]
+) -> Bool[np.ndarray, "run sample"]:
+    """Samples whose answer the attacker of each row knows beforehand."""
+    told = np.zeros_like(member)
+    if "public" in record.signals:
+        public = record.signal("public").astype(bool)
+        if (member & public).any():
+            run, sample = (int(at[0]) for at in np.nonzero(member & public))
+            raise record.error(
+                f"public: sample {record.sample[sample]} is a member of run {record.run[rows[run]]!r}; expected "
+                "samples that no run trained on"
+            )
+        told |= public
+    if "known" in record.signals:
+        known = record.signal("known")[np.asarray(rows)]
+        if ((known >= 0) & (known != member)).any():
+            run, sample = (int(at[0]) for at in np.nonzero((known >= 0) & (known != member)))
+            raise record.error(
+                f"known: sample {record.sample[sample]} of run {record.run[rows[run]]!r} is said to be "
+                f"{'a member' if known[run, sample] > 0 else 'no member'}, and its membership says otherwise"
+            )
+        told |= known >= 0
+    return told
