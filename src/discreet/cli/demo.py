@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -46,29 +44,28 @@ def demo(
     Trains, quantizes, measures and ranks, and writes RUN_DIR/audit.json and RUN_DIR/report.html. Stop it at any
     moment: the next call goes on where it stopped.
     """
-    from discreet.cli.output import check_folder
+    from discreet.cli import output
 
     missing = [package for module, package in _NEEDED.items() if util.find_spec(module) is None]
     if missing:
         raise ValueError(f'the demo needs {" and ".join(missing)}: pip install "discreet[molecules]"')
-    check_folder(run_dir)
+    output.check_folder(run_dir)
 
-    from discreet.cli.output import say
     from discreet.cli.rank import show
     from discreet.studies import demo as study
     from discreet.studies.plan import Plan
 
     plan = Plan(seed=seed, runs=runs, epochs=epochs, molecules=molecules)
-    with _progress() as progress:
+    with output.progress() as progress:
         audit = study.demo(run_dir, plan=plan, workers=workers, progress=progress)
-    say(*(f"{name}: {count:,}" for name, count in audit.data.counts.items()))
+    output.say(*(f"{name}: {count:,}" for name, count in audit.data.counts.items()))
     for analysis in audit.analyses[:: len(audit.analyses) // 2]:
         print(f"\n{analysis.name}: at the shipped checkpoint")
         _beside(analysis)
     print(f"\n{audit.analyses[0].name}: ranked by r")
     show(audit.analyses[0], (*audit.summary, *audit.notes))
     print()
-    say(
+    output.say(
         f"report: {run_dir / 'report.html'}",
         f"all numbers: {run_dir / 'audit.json'}",
         f'judge it: discreet gate {run_dir} --require "auc < 0.6"',
@@ -96,23 +93,3 @@ def _beside(analysis: Analysis) -> None:
     ]
     head = ("variant", "AUROC", "of the original", "bits a weight", "bytes", "AUC of the loss attack")
     table(head, rows, right=head[1:])
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, float], None]]:
-    """A bar on stderr if that is a terminal, else nothing."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    out = Console(stderr=True)
-    if not out.is_terminal:
-        yield lambda doing, share: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=out, transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
-
-        def show(doing: str, share: float) -> None:
-            bar.update(task, description=doing, completed=share)
-
-        yield show

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["STDOUT", "check_apart", "check_file", "check_folder", "console", "say", "table", "write_json"]
+__all__ = [
+    "STDOUT",
+    "check_apart",
+    "check_file",
+    "check_folder",
+    "console",
+    "progress",
+    "say",
+    "table",
+    "write_json",
+]
 
 STDOUT = "-"
 _WIDE = 160  # of a table that goes to a file or a pipe, where nothing needs to be cut
@@ -116,3 +127,23 @@ def say(*sentences: str) -> None:
             out.print(Padding(Text(sentence), (0, 0, 0, 2)))
         else:
             out.print(Text(f"- {sentence}"))
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, float], None]]:
+    """A bar on stderr if that is a terminal, else nothing."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    out = Console(stderr=True)
+    if not out.is_terminal:
+        yield lambda doing, share: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=out, transient=True) as bar:
+        task = bar.add_task("starting", total=1.0)
+
+        def show(doing: str, share: float) -> None:
+            bar.update(task, description=doing, completed=share)
+
+        yield show
