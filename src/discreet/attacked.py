@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from discreet import attacks
-from discreet._find import SpecError
 from discreet._types import Float
+from discreet.attack_specs import brief, chosen
 from discreet.advantage import advantage
 from discreet.auc import auc
 from discreet.epsilon import EpsilonBound, epsilon_one_run
@@ -32,12 +32,9 @@ __all__ = [
     "Found",
     "LeftOut",
     "attacked",
-    "brief",
-    "chosen",
     "dependence",
     "expose_one",
     "judge",
-    "split_specs",
 ]
 
 FPRS = (0.1, 0.01, 0.001, 0.0001)
@@ -45,8 +42,6 @@ FPRS = (0.1, 0.01, 0.001, 0.0001)
 
 PRIORS = (0.01, 0.1, 0.5)
 """Shares of members among the people asked about, for the share of accusations that are right."""
-
-ALL = "all"
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,90 +187,6 @@ def attacked(
     return Found(tuple(results), tuple(left), level, seed)
 
 
-def chosen(specs: Sequence[str]) -> tuple[dict[str, bool], dict[str, str]]:
-    """Settle what to run: brief spec strings, and whether each may be left out; and what cannot be run at all.
-
-    Raises:
-        SpecError: A named attack is unknown, or there is none.
-
-    Example:
-        >>> chosen(["loss", "lira(mode='offline', tail='upper')"])
-        ({'loss': False, "lira(mode='offline')": False}, {})
-    """
-    named: dict[str, bool] = {}
-    left: dict[str, str] = {}
-    for spec in specs:
-        if spec != ALL:
-            named[brief(spec)] = False
-            continue
-        for name in attacks.names():
-            try:
-                method = attacks.parse(name)
-            except (SpecError, ImportError) as error:
-                left[name] = str(error)
-                continue
-            if hasattr(method, "variants"):
-                left[name] = (
-                    f"it judges variants released together: name them, as in {name}(variants=('a', 'b'))"
-                )
-            else:
-                named.setdefault(name, True)
-    if not named and not left:
-        raise SpecError("attack: expected at least one name, got none")
-    return named, left
-
-
-def split_specs(text: str) -> tuple[str, ...]:
-    """Split a list of spec strings at its commas, but not at those within brackets or quotes.
-
-    Raises:
-        SpecError: A bracket or quote is left open, or a name is missing.
-
-    Example:
-        >>> split_specs("loss, lira(mode='offline', tail='both')")
-        ('loss', "lira(mode='offline', tail='both')")
-    """
-    parts, depth, quote, start = [], 0, "", 0
-    for at, letter in enumerate(text):
-        if quote:
-            quote = "" if letter == quote and text[at - 1] != "\\" else quote
-        elif letter in "'\"":
-            quote = letter
-        elif letter in "([{":
-            depth += 1
-        elif letter in ")]}":
-            depth -= 1
-        elif letter == "," and depth == 0:
-            parts.append(text[start:at])
-            start = at + 1
-    if quote or depth:
-        raise SpecError(f"attack: a quote or bracket is not closed in {text[:60]!r}")
-    found = tuple(part.strip() for part in (*parts, text[start:]))
-    if not all(found):
-        raise SpecError(f"attack: expected names between commas, got {text[:60]!r}")
-    return found
-
-
-def brief(spec: str) -> str:
-    """A spec string without the fields that have their default.
-
-    Raises:
-        SpecError: Unknown attack or field.
-
-    Example:
-        >>> brief("lira(mode='online', tail='both')")
-        "lira(tail='both')"
-    """
-    method = attacks.parse(spec)
-    told = [
-        f"{field.name}={getattr(method, field.name)!r}"
-        for field in fields(method)  # pyright: ignore[reportArgumentType]
-        if field.init and getattr(method, field.name) != _default(field)
-    ]
-    name = spec.partition("(")[0].strip()
-    return f"{name}({', '.join(told)})" if told else name
-
-
 def expose_one(record: Record, spec: str, variant: str, run: str | None = None) -> Exposure:
     """Attack one variant of every run, or of one.
 
@@ -328,10 +239,6 @@ def dependence(record: Record) -> np.ndarray | None:
     return labels if len(np.unique(labels)) > 1 else None
 
 
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
-
-
 def _mean_over_runs(found: Sequence[Estimate], level: float) -> Estimate:
     """Mean over runs, with an interval at least as wide as that of one run's samples.
 
@@ -357,7 +264,7 @@ def _mean_over_runs(found: Sequence[Estimate], level: float) -> Estimate:
 
 
 def _epsilon(runs: Iterable[tuple[Float[np.ndarray, " sample"], Any, Any]], level: float) -> EpsilonBound:
-    """The best of the runs' bounds, each at a share of the error (Bonferroni): they bound one and the same epsilon."""
+    """The best of the runs' bounds on one and the same epsilon, each at a share of the error (Bonferroni)."""
     runs = list(runs)
     share = 1 - (1 - level) / len(runs)
     found = [epsilon_one_run(s, y, keep=k, level=share) for s, y, k in runs]

@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from discreet.attacked import Attacked, Found
     from discreet.records import Record
+    from discreet.stats import OperatingPoint
 
 __all__ = ["attack"]
 
@@ -52,7 +53,7 @@ def attack(
             "--variant",
             metavar="VARIANT",
             show_default=False,
-            help="Variants to attack; all if not given. Repeatable.",
+            help="A variant to attack; all if not given. Repeatable.",
         ),
     ] = None,
     json: Annotated[
@@ -71,7 +72,8 @@ def attack(
 
     Each run is attacked in turn, blind to its membership; the other runs serve as the attacker's own models.
     """
-    from discreet.attacked import attacked, split_specs
+    from discreet.attack_specs import split_specs
+    from discreet.attacked import attacked
     from discreet.cli.output import STDOUT, check_apart, progress, write_json
     from discreet.records import read_all
 
@@ -164,8 +166,10 @@ def _one(each: Attacked) -> None:
     for prior in PRIORS:
         right = ppv(one, prior)
         note = f"if {100 * prior:g} % are members" + ("" if one.resolvable else f"; {_needs(one)}")
-        shown = (number(right.value), interval(right.low, right.high)) if one.resolvable else ("–", "–")
-        rows.append(("PPV at 1 % FPR", *shown, note))
+        value, ends = number(right.value), interval(right.low, right.high)
+        rows.append(
+            ("PPV at 1 % FPR", value if one.resolvable else "–", ends if one.resolvable else "–", note)
+        )
     for name, figure in (("balanced accuracy", each.balanced_accuracy), ("advantage", each.advantage)):
         rows.append(
             (name, number(figure.value), interval(figure.low, figure.high), "threshold from other rows")
@@ -176,7 +180,7 @@ def _one(each: Attacked) -> None:
     table(("figure", "value", f"{100 * each.auc.level:g} % interval", ""), rows, right=("value",))
 
 
-def _rate(point) -> str:
+def _rate(point: OperatingPoint) -> str:
     from discreet._words import interval, number
 
     return (
@@ -186,7 +190,7 @@ def _rate(point) -> str:
     )
 
 
-def _needs(point) -> str:
+def _needs(point: OperatingPoint) -> str:
     from discreet._words import whole
 
     return f"not resolvable: needs {whole(point.needs)} non-members a run"
