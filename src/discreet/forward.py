@@ -20,7 +20,7 @@ from discreet.mlp import MLP
 from discreet.outputs import columns
 from discreet.sparse_inputs import SparseRows, density
 
-__all__ = ["Inputs", "Model", "Stack", "count", "inputs", "perceptron", "stack_of", "visit"]
+__all__ = ["Inputs", "Model", "Stack", "collect", "count", "inputs", "perceptron", "stack_of", "visit"]
 
 Model = MLP | nn.Module
 Stack = Mapping[str, Tensor]
@@ -137,6 +137,21 @@ def visit(
         use(which, where, torch.cat(pieces, dim=1))
 
     spread(work, tasks, workers)
+
+
+def collect(
+    model: Model, params: Stack, x: Tensor | SparseRows, workers: int | None
+) -> Float[Tensor, "model sample out"]:
+    """All outputs of a stack in one tensor; see ``visit``."""
+    pieces: dict[tuple[int, int], Tensor] = {}
+
+    def keep(models: slice, rows: slice, outputs: Tensor) -> None:
+        pieces[models.start, rows.start] = outputs
+
+    visit(model, [params], x, keep, workers)
+    firsts = sorted({first for first, _ in pieces})
+    bands = [[pieces[key] for key in sorted(pieces) if key[0] == first] for first in firsts]
+    return torch.cat([torch.cat(band, dim=1) for band in bands])
 
 
 def _take(stacks: Sequence[Stack], which: slice) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Loss and margin of every sample under every model: the only place with forward passes for evaluation.
+"""Loss, margin and other signals of every sample under every model: the only place with forward passes.
 
 Models are evaluated as they would be used: dropout off, BatchNorm on its running statistics. The module given is
 never touched. A result does not depend on how many models, samples or threads are evaluated together, up to the
@@ -7,15 +7,18 @@ rounding of the products (logits agree within 1e-5 of their size in float32, 1e-
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from discreet._types import Float, Num
-from discreet.forward import Inputs, Model, Stack, count, inputs, stack_of, visit
-from discreet.losses import LOSSES, check_labels, margin
+from discreet.forward import Inputs, Model, Stack, collect, count, inputs, stack_of, visit
+from discreet.hidden import penultimate
+from discreet.losses import LOSSES, check_labels
+from discreet.queries import Query
+from discreet.signals import USUAL, check_names, signals
 from discreet.sparse_inputs import SparseRows
 
 __all__ = ["inputs", "logits", "measure_stack", "signals", "stack_of"]
@@ -44,57 +47,22 @@ def logits(
         >>> logits(network, network.init([0, 1]), torch.zeros(5, 8)).shape
         torch.Size([2, 5])
     """
-    x = inputs(model, x, _dtype(params))
-    pieces: dict[tuple[int, int], Tensor] = {}
-
-    def keep(models: slice, rows: slice, outputs: Tensor) -> None:
-        pieces[models.start, rows.start] = outputs
-
-    visit(model, [params], x, keep, workers)
-    firsts = sorted({first for first, _ in pieces})
-    bands = [[pieces[key] for key in sorted(pieces) if key[0] == first] for first in firsts]
-    outputs = torch.cat([torch.cat(band, dim=1) for band in bands])
+    outputs = collect(model, params, inputs(model, x, _dtype(params)), workers)
     return outputs[..., 0] if outputs.shape[-1] == 1 else outputs
-
-
-def signals(
-    outputs: Float[Tensor, "*batch sample out"], y: Num[Tensor, " sample *target"], task: str
-) -> dict[str, Float[Tensor, "*batch sample"]]:
-    """Loss and margin from raw outputs, computed in float64.
-
-    Args:
-        outputs: Raw outputs, [..., sample, out]; one logit is [..., sample, 1].
-        y: Labels: 0 and 1 (``bce``), classes (``ce``) or targets (``mse``).
-        task: ``"bce"``, ``"ce"`` or ``"mse"``.
-
-    Returns:
-        ``loss`` in nats (``mse``: squared units of ``y``), lower fits better, and, but for ``mse``, ``margin``: the
-        true label's logit minus the largest other, higher fits better. One logit z stands for two logits (0, z).
-
-    Example:
-        >>> signals(torch.tensor([[-800.0]]), torch.tensor([1]), "bce")["loss"].tolist()
-        [800.0]
-    """
-    wide = outputs.double()
-    target = y.double() if task == "mse" else y
-    batch = wide.shape[:-2]
-    target = target.expand(*batch, *target.shape)
-    found = {"loss": LOSSES[task].per_sample(wide, target)}
-    if task != "mse":
-        found["margin"] = margin(wide, target)
-    return found
 
 
 def measure_stack(
     model: Model,
     variants: Mapping[str, Stack],
     x: Inputs,
-    y: Num[Tensor, " sample *target"] | Num[np.ndarray, " sample *target"],
+    y: Num[Tensor, " sample *target"] | np.ndarray,
     task: str = "bce",
     *,
+    which: Sequence[str] | None = None,
+    queries: Mapping[str, Query] | None = None,
     dtype: type[np.floating] = np.float64,
     workers: int | None = None,
-) -> dict[str, Float[np.ndarray, "model variant sample"]]:
+) -> dict[str, Float[np.ndarray, "model variant *query sample *wide"]]:
     """Measure several variants of several models; all of them go through the same batched products.
 
     Args:
@@ -103,11 +71,15 @@ def measure_stack(
         x: Inputs, or what ``inputs`` made of them.
         y: Labels of the samples.
         task: ``"bce"``, ``"ce"`` or ``"mse"``.
+        which: Signals, see ``signals``, and besides them ``outputs`` (raw, [..., sample, class]) and
+            ``hidden`` (what the last linear layer is given, [..., sample, feature]); None: ``loss`` and, but for
+            ``mse``, ``margin``.
+        queries: Ways to ask about each sample, such as ``queries.MIRRORED``: an axis more before that of the sample.
         dtype: Of the result; computed in float64.
         workers: Threads; None: one a core. Results do not depend on it.
 
     Returns:
-        ``loss`` and, but for ``mse``, ``margin``, each [model, variant, sample]: see ``signals``.
+        For each name [model, variant, sample], with queries [model, variant, query, sample].
 
     Raises:
         ValueError: Shapes or labels that do not fit, or outputs that are not finite; the message says where.
@@ -119,13 +91,31 @@ def measure_stack(
         >>> found["loss"].shape
         (2, 1, 5)
     """
-    stacks, target = list(variants.values()), torch.as_tensor(y)
+    if queries is not None:
+        if not queries:
+            raise ValueError("queries: expected at least one way to ask, got none")
+        if isinstance(x, SparseRows):
+            raise ValueError("queries: expected dense inputs to transform, got sparse rows")
+        asked = [
+            measure_stack(
+                model, variants, query(torch.as_tensor(x)), y, task, which=which, dtype=dtype, workers=workers
+            )
+            for query in queries.values()
+        ]
+        return {name: np.stack([each[name] for each in asked], axis=2) for name in asked[0]}
+    stacks, target = list(variants.values()), _labels(y)
     models = count(stacks)
     x = inputs(model, x, _dtype(stacks[0]))
-    _check(model, stacks[0], x, target, task)
+    if task not in LOSSES:
+        raise ValueError(f"task: expected one of {', '.join(LOSSES)}, got {task!r}")
+    names = USUAL[task] if which is None else tuple(which)
+    check_names(USUAL[task] if which is None else which, task)
+    wide = {"outputs": _check(model, stacks[0], x, target, task)}
+    scalar = [name for name in names if name not in ("outputs", "hidden")]
     found = {
-        name: np.empty((len(stacks) * models, len(target)), dtype)
-        for name in (("loss",) if task == "mse" else ("loss", "margin"))
+        name: np.empty((len(stacks) * models, len(target), *([wide[name]] if name in wide else [])), dtype)
+        for name in names
+        if name != "hidden"
     }
 
     def note(which: slice, rows: slice, outputs: Tensor) -> None:
@@ -135,13 +125,35 @@ def measure_stack(
             variant, at = divmod(which.start + row, models)
             raise ValueError(
                 f"variants: outputs of {list(variants)[variant]!r}, model {at}, are not finite in"
-                f" {int((~finite[row]).sum())} of {finite.shape[1]} samples"
+                f" {int((~finite[row]).sum())} of {finite.shape[1]} samples, first in sample"
+                f" {rows.start + int((~finite[row]).nonzero()[0])}"
             )
-        for name, values in signals(outputs, target[rows], task).items():
+        if "outputs" in found:
+            found["outputs"][which, rows] = outputs.numpy()
+        for name, values in signals(outputs, target[rows], task, scalar).items():
             found[name][which, rows] = values.numpy()
 
     visit(model, stacks, x, note, workers)
-    return {name: values.reshape(len(stacks), models, -1).swapaxes(0, 1) for name, values in found.items()}
+    if "hidden" in names:
+        found["hidden"] = np.concatenate(
+            [penultimate(model, stack, x, workers=workers).numpy().astype(dtype) for stack in stacks]
+        )
+    return {
+        name: found[name].reshape(len(stacks), models, *found[name].shape[1:]).swapaxes(0, 1)
+        for name in names
+    }
+
+
+def _labels(y: Num[Tensor, " sample *target"] | np.ndarray) -> Tensor:
+    """Labels as a tensor.
+
+    Raises:
+        ValueError: They are text.
+    """
+    if isinstance(y, np.ndarray) and y.dtype.kind in "OUS":
+        shown = ", ".join(repr(each) for each in sorted({str(each) for each in y.ravel()[:1000]})[:4])
+        raise ValueError(f"y: expected numbers, got text ({shown}); number the classes from 0 on first")
+    return torch.as_tensor(y)
 
 
 def _dtype(stack: Stack) -> torch.dtype:
@@ -149,14 +161,14 @@ def _dtype(stack: Stack) -> torch.dtype:
     return next(floating, torch.float32)
 
 
-def _check(model: Model, stack: Stack, x: Tensor | SparseRows, y: Tensor, task: str) -> None:
-    """Refuse labels and outputs that do not fit, by the outputs of one model on one sample."""
-    if task not in LOSSES:
-        raise ValueError(f"task: expected one of {', '.join(LOSSES)}, got {task!r}")
+def _check(model: Model, stack: Stack, x: Tensor | SparseRows, y: Tensor, task: str) -> int:
+    """Refuse labels and outputs that do not fit, by the outputs of one model on one sample; return their width."""
     if len(y) != len(x):
         raise ValueError(f"y: expected one label for each of {len(x)} samples, got {len(y)}")
     probe = logits(model, {name: value[:1] for name, value in stack.items()}, _head(x), workers=1)
-    check_labels("y", y, LOSSES[task], 1 if probe.ndim == 2 else probe.shape[-1])
+    width = 1 if probe.ndim == 2 else probe.shape[-1]
+    check_labels("y", y, LOSSES[task], width)
+    return width
 
 
 def _head(x: Tensor | SparseRows) -> Tensor | SparseRows:
