@@ -200,6 +200,15 @@ def test_base_by_hand() -> None:
     assert score(huge, "base") == pytest.approx(1e4)
 
 
+def test_a_recorded_confidence_is_read_as_it_is() -> None:
+    """Losses of very sure models round to 0; their confidence still tells them apart."""
+    member = np.array([[True, False], [True, False], [False, True]])
+    sure = np.array([[60.0, 50.0], [55.0, 45.0], [45.0, 55.0]])
+    data = record(np.zeros((3, 2)), member, confidence=sure)
+    assert read_statistic(data, np.array([0, 2]), "confidence").tolist() == [[[60.0, 50.0]], [[45.0, 55.0]]]
+    assert np.ptp(read_statistic(record(np.zeros((3, 2)), member), np.array([0]), "confidence")) == 0
+
+
 def test_confidence_from_losses() -> None:
     def phi(loss: list[float]) -> np.ndarray:
         data = record(np.array([loss]), np.zeros((1, len(loss)), bool))

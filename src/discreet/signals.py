@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from discreet._types import Float, Num
 from discreet.losses import LOSSES, margin
@@ -32,6 +33,11 @@ def _confidence(outputs: Outputs, y: Labels) -> Signal:
     wide, index = _two(outputs), y[..., None].long()
     others = wide.scatter(-1, index, -torch.inf).logsumexp(-1)
     return wide.gather(-1, index)[..., 0] - others
+
+
+def _cross_entropy(outputs: Outputs, y: Labels) -> Signal:
+    """-log p_y as softplus(-confidence): log-softmax rounds losses to multiples of 1e-16."""
+    return softplus(-_confidence(outputs, y), threshold=40.0)
 
 
 def _entropy(outputs: Outputs, y: Labels) -> Signal:
@@ -114,7 +120,8 @@ def signals(
     wide = outputs.double()
     target = y.double() if task == "mse" else y
     target = target.expand(*wide.shape[:-2], *target.shape)
-    known = {"loss": LOSSES[task].per_sample, **(REGRESSION if task == "mse" else CLASSIFICATION)}
+    loss = _cross_entropy if task == "ce" else LOSSES[task].per_sample
+    known = {"loss": loss, **(REGRESSION if task == "mse" else CLASSIFICATION)}
     return {name: known[name](wide, target) for name in names}
 
 

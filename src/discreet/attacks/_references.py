@@ -89,19 +89,20 @@ def read_statistic(
     ``"loss"`` is -loss in nats; ``"margin"`` the recorded margin; ``"confidence"`` the logit of the true
     label's probability p, log p - log(1 - p) = -log(exp(loss) - 1) (Carlini et al., "Membership Inference
     Attacks From First Principles" (2022)), from the cross-entropy loss, without rounding a
-    probability to 1.
+    probability to 1; a recorded ``confidence`` is read as it is.
 
     Raises:
         RecordError: No such signal, or ``"confidence"`` of a loss below 0.
     """
-    source = "margin" if name == "margin" else "loss"
+    recorded = name == "margin" or (name == "confidence" and "confidence" in blind.signals)
+    source = name if recorded else "loss"
     values = np.asarray(blind.signal(source)[rows], dtype=np.float64)
     axes = blind.axes[source]
     if axes not in (("row", "sample"), ("row", "query", "sample")):
         raise blind.error(f"{source}: expected axes row, (query,) sample, got {', '.join(axes)}")
     if name == "loss":
         values = -values
-    elif name == "confidence":
+    elif name == "confidence" and not recorded:
         if (values < 0).any():
             raise blind.error(
                 f"confidence: expected losses of at least 0, got {values.min():g}; use signal='loss'"
