@@ -11,6 +11,7 @@ from discreet._json import words_for
 
 if TYPE_CHECKING:
     from discreet.audit import Analysis, Audit, Ranked
+    from discreet.audit_leaks import Exposed, Paired, RocCurve
 
 __all__ = ["SHARES", "check"]
 
@@ -21,7 +22,22 @@ _IDENTITIES = {
     "performance": ("variant", "metric"),
     "storage": ("variant",),
     "attacks": ("variant", "attack", "metric", "rule"),
+    "roc": ("variant", "attack"),
+    "exposed": ("variant", "attack", "sample"),
+    "classes": ("variant", "attack", "label", "metric"),
+    "paired": ("variant", "against", "attack", "metric"),
 }
+_BY_VARIANT = (
+    "performance",
+    "storage",
+    "attacks",
+    "roc",
+    "exposed",
+    "classes",
+    "paired",
+    "curves",
+    "lambda_",
+)
 
 
 def check(audit: Audit) -> None:
@@ -78,12 +94,18 @@ def _check_analysis(analysis: Analysis, place: str) -> None:
     for i, row in enumerate(table.variants):
         _check_ranked(row, f"{place}.ranking.variants[{i}]")
     known = set(names)
-    for key in ("performance", "storage", "attacks", "curves", "lambda_"):
+    for key in _BY_VARIANT:
         for i, row in enumerate(getattr(analysis, key)):
             here = f"{place}.{key.rstrip('_')}[{i}]"
             _check_known(row.variant, known, f"{here}.variant")
             _check_columns(row, here)
             _check_figure(row, here)
+    for i, row in enumerate(analysis.roc):
+        _check_roc(row, f"{place}.roc[{i}]")
+    for i, row in enumerate(analysis.exposed):
+        _check_exposed(row, f"{place}.exposed[{i}]")
+    for i, row in enumerate(analysis.paired):
+        _check_paired(row, known, f"{place}.paired[{i}]")
     for key, identity in _IDENTITIES.items():
         rows = [tuple(str(getattr(row, name)) for name in identity) for row in getattr(analysis, key)]
         if key == "attacks":
@@ -136,13 +158,42 @@ def _check_figure(row: Any, place: str) -> None:
     """A number lies inside its own interval, shares between 0 and 1, sizes above 0."""
     if hasattr(row, "metric"):
         _check_interval(row.low, row.high, place, row.value)
-        if row.metric.partition("@")[0] in SHARES and not 0 <= row.value <= 1:
+        if not hasattr(row, "against") and row.metric.partition("@")[0] in SHARES and not 0 <= row.value <= 1:
             raise ValueError(f"{place}.value: expected a number from 0 to 1, got {row.value}")
     if hasattr(row, "share_of_full"):
         _check_interval(row.share_low, row.share_high, f"{place}.share", row.share_of_full)
     if hasattr(row, "bytes") and (row.bytes < 0 or row.bits_per_weight < 0):
         raise ValueError(
             f"{place}: expected sizes of at least 0, got {row.bytes} bytes, {row.bits_per_weight} bits"
+        )
+
+
+def _check_roc(row: RocCurve, place: str) -> None:
+    if len(row.tpr) != len(row.fpr):
+        raise ValueError(f"{place}.tpr: expected {len(row.fpr)} numbers, one a rate, got {len(row.tpr)}")
+    for name, column in (("fpr", row.fpr), ("tpr", row.tpr)):
+        for i, value in enumerate(column):
+            if not 0 <= value <= 1 or (i and value < column[i - 1] - 1e-12):
+                raise ValueError(f"{place}.{name}[{i}]: expected rates from 0 to 1, ascending, got {value}")
+    if not 0 < row.resolvable <= 1:
+        raise ValueError(f"{place}.resolvable: expected a number above 0 and up to 1, got {row.resolvable}")
+
+
+def _check_exposed(row: Exposed, place: str) -> None:
+    for name, count, total in (("caught", row.caught, row.runs), ("accused", row.accused, row.others)):
+        if not 0 <= count <= total:
+            raise ValueError(f"{place}.{name}: expected a count from 0 to {total}, got {count}")
+    if not 0 <= row.mean_rank <= 1:
+        raise ValueError(f"{place}.mean_rank: expected a number from 0 to 1, got {row.mean_rank}")
+
+
+def _check_paired(row: Paired, known: set[str], place: str) -> None:
+    _check_known(row.against, known, f"{place}.against")
+    answer = "less" if row.high < 0 else "more" if row.low > 0 else "not told apart"
+    if row.answer != answer:
+        raise ValueError(
+            f"{place}.answer: an interval of {row.low} to {row.high} says {words_for(answer)}, "
+            f"got {words_for(row.answer)}"
         )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from discreet._json import dumps, loads, plain, read_as, save, words_for
+from discreet.audit_leaks import Agreement, Attack, Exposed, OfClass, Paired, RocCurve, more
 
 __all__ = [
     "Agreement",
@@ -24,12 +25,16 @@ __all__ = [
     "Curve",
     "Data",
     "Dataset",
+    "Exposed",
     "Lambda",
+    "OfClass",
     "Pair",
+    "Paired",
     "Performance",
     "Provenance",
     "RankTable",
     "Ranked",
+    "RocCurve",
     "Stability",
     "StabilityPoint",
     "Storage",
@@ -40,10 +45,6 @@ REFERENCE = "full-precision-reference"
 
 class AuditError(ValueError):
     """An audit that breaks its own laws; the message names the place in the file."""
-
-
-def _more() -> Any:
-    return field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Ranked:
     rank_low: int | None
     rank_high: int | None
     diagnostics: tuple[str, ...]
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
     @property
     def is_reference(self) -> bool:
@@ -97,7 +98,7 @@ class Pair:
     than: str
     probability: float | None
     told_apart: bool
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class RankTable:
     statistic: str
     variants: tuple[Ranked, ...]
     pairwise: tuple[Pair, ...]
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
     @property
     def ranked(self) -> tuple[Ranked, ...]:
@@ -149,7 +150,7 @@ class Performance:
     share_of_full: float | None = None
     share_low: float | None = None
     share_high: float | None = None
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
 
 @dataclass(frozen=True)
@@ -161,41 +162,7 @@ class Storage:
     bytes: int
     levels: int | None = None
     bytes_full: int | None = None
-    more: Mapping[str, Any] = _more()
-
-
-@dataclass(frozen=True)
-class Attack:
-    """One attack on one variant: 0.5 AUC is guessing, higher means that it leaks more."""
-
-    variant: str
-    attack: str
-    metric: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-    members: int | None = None
-    nonmembers: int | None = None
-    runs: int | None = None
-    rule: str | None = None
-    more: Mapping[str, Any] = _more()
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Spearman correlation between r and another figure of the same variants."""
-
-    with_: str
-    spearman: float | None
-    low: float | None = None
-    high: float | None = None
-    n: int | None = None
-    more: Mapping[str, Any] = _more()
-
-    @property
-    def full_agreement(self) -> int:
-        """The correlation of full agreement: -1 against the success of an attack, +1 against a security."""
-        return -1 if any(word in self.with_.lower() for word in ("auc", "tpr", "attack")) else 1
+    more: Mapping[str, Any] = more()
 
 
 @dataclass(frozen=True)
@@ -208,7 +175,7 @@ class Curve:
     mean: tuple[float | None, ...]
     low: tuple[float | None, ...] = ()
     high: tuple[float | None, ...] = ()
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
 
 @dataclass(frozen=True)
@@ -219,7 +186,7 @@ class Lambda:
     rank: tuple[int, ...]
     median: tuple[float | None, ...]
     deciding: tuple[float, ...]
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
 
 @dataclass(frozen=True)
@@ -230,7 +197,7 @@ class StabilityPoint:
     spearman: float | None
     low: float | None = None
     high: float | None = None
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
 
 @dataclass(frozen=True)
@@ -240,7 +207,7 @@ class Stability:
     subset_vs_all: tuple[StabilityPoint, ...] = ()
     disjoint_halves: tuple[StabilityPoint, ...] = ()
     runs_needed: Mapping[str, int | None] = field(default_factory=dict)
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
 
 @dataclass(frozen=True)
@@ -253,11 +220,15 @@ class Analysis:
     performance: tuple[Performance, ...] = ()
     storage: tuple[Storage, ...] = ()
     attacks: tuple[Attack, ...] = ()
+    roc: tuple[RocCurve, ...] = ()
+    exposed: tuple[Exposed, ...] = ()
+    classes: tuple[OfClass, ...] = ()
+    paired: tuple[Paired, ...] = ()
     agreement: tuple[Agreement, ...] = ()
     curves: tuple[Curve, ...] = ()
     lambda_: tuple[Lambda, ...] = ()
     stability: Stability = Stability()
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
 
 @dataclass(frozen=True)
@@ -268,7 +239,7 @@ class Dataset:
     sha256: str
     licence: str = ""
     source: str = ""
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
 
 @dataclass(frozen=True)
@@ -278,7 +249,7 @@ class Provenance:
     seed: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     data: tuple[Dataset, ...] = ()
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
 
 @dataclass(frozen=True)
@@ -286,7 +257,7 @@ class Data:
     """How many records went where."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
 
 @dataclass(frozen=True)
@@ -306,7 +277,7 @@ class Audit:
     data: Data = Data()
     notes: tuple[str, ...] = ()
     schema: Literal["discreet.audit/1"] = "discreet.audit/1"
-    more: Mapping[str, Any] = _more()
+    more: Mapping[str, Any] = more()
 
     def __post_init__(self) -> None:
         from discreet._audit_laws import check
