@@ -58,7 +58,7 @@ def spread(
         with torch.no_grad():  # a new thread starts with gradients on
             return work(item)
 
-    with _one_torch_thread():
+    with one_torch_thread():
         if threads <= 1:
             return [_then(done, item, quietly(item)) for item in items]
         with ThreadPoolExecutor(threads) as pool:
@@ -79,7 +79,8 @@ def _then(done: Callable[[Item], None] | None, item: Item, result: Result) -> Re
 
 
 @contextmanager
-def _one_torch_thread() -> Iterator[None]:
+def one_torch_thread() -> Iterator[None]:
+    """Keep PyTorch on one thread meanwhile: on small tensors more are slower, and they round differently."""
     threads = torch.get_num_threads()
     if threads == 1:
         yield
