@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import torch
 
-__all__ = ["available", "spread"]
+__all__ = ["available", "one_torch_thread", "spread"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
