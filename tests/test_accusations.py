@@ -108,17 +108,19 @@ def test_attacks_that_compare_runs_are_not_calibrated_on_samples_in_none() -> No
     assert found.sample.tolist() == (np.flatnonzero(told[:400] < 0) + 1000).tolist()
 
 
-@pytest.mark.parametrize("method", ["loss", "reference", "lira", "lira(mode='offline')", "rmia", "base"])
+@pytest.mark.parametrize("method", ["loss", "reference", "lira", "lira(variance='pooled')", "base"])
 @pytest.mark.parametrize("known", [0.0, 0.4])
 def test_null_rate(method: str, known: float) -> None:
-    """No leak: over runs and seeds, the share of the pool accused is alpha (a public row would read otherwise)."""
-    shares = []
-    for seed in range(3):
+    """No leak: over runs and seeds, the share of the pool accused is alpha, or below it with other runs' rows."""
+    shares, sources = [], set()
+    for seed in range(2):
         record = bank(10 + seed, known=known)
-        for run in record.runs[::2]:
+        for run in record.runs:
             found = accuse(record, method, run=run, variant="sign", alpha=0.1)
             shares.append(len(found.accused) / len(found.sample))
-    assert np.mean(shares) == pytest.approx(0.1, abs=0.02)
+            sources.add(found.source)
+    low = 0.06 if sources == {"other runs"} else 0.082
+    assert low < np.mean(shares) < 0.118
 
 
 @pytest.mark.parametrize("method", ["loss", "lira"])
@@ -209,7 +211,7 @@ def test_messages() -> None:
     record = bank(8)
     for rates, said in (({}, "neither"), ({"fdr": 0.1, "alpha": 0.1}, "both")):
         with pytest.raises(ValueError, match=f"^accuse: expected one of fdr and alpha, got {said}$"):
-            accuse(record, "loss", run="0", variant="sign", **rates)
+            accuse(record, "loss", run="0", variant="sign", **rates)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"^fdr: expected a rate in \(0, 1\), got 1.0$"):
         accuse(record, "loss", run="0", variant="sign", fdr=1.0)
     with pytest.raises(
@@ -220,12 +222,12 @@ def test_messages() -> None:
         run=("0",), step=np.ones(1), variant=("sign",), sample=np.arange(3), signals={"loss": np.ones((1, 3))}
     )
     with pytest.raises(
-        RecordError, match="^loss: nothing to calibrate on: needs the signal public or known, or other"
+        RecordError, match=r"^loss: nothing to calibrate on: needs the signal public or known, or more"
     ):
         accuse(one, "loss", run="0", variant="sign", fdr=0.1)
     pair = bank(8, runs=4, public=0, mark=False)
     with pytest.raises(
-        RecordError, match=r"^lira\(.*\): nothing to calibrate on: needs .*, or more runs \(this attack"
+        RecordError, match=r"^lira\(.*\): nothing to calibrate on: needs .*, or more runs .*\(this attack"
     ):
         accuse(pair, "lira", run="0", variant="sign", fdr=0.1)
     everybody = bank(8, pool=0, public=40)
