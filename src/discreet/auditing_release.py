@@ -1,0 +1,55 @@
+"""The release records of a run directory that belong to its audit, without anything that names a path."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from discreet.audit import Audit
+from discreet.records import Record, RecordError, read_all
+
+__all__ = ["release_of"]
+
+_SHIPPED = "shipped checkpoint by run"
+
+
+def release_of(folder: Path, audit: Audit) -> tuple[Record, tuple[str, ...]]:
+    """Read ``release/*.safetensors``, leaving out what other settings left there.
+
+    Where the audit says which checkpoint of which run was shipped, and with which settings, only such records
+    are taken.
+
+    Returns:
+        The record, and the SHA-256 of each file it was read from.
+
+    Raises:
+        RecordError: No such records, or not those of all runs.
+    """
+    paths = sorted((folder / "release").glob("*.safetensors"))
+    if not paths:
+        raise RecordError(f"{folder / 'release'}: no record (*.safetensors) to attack")
+    shipped = audit.settings.get(_SHIPPED)
+    if isinstance(shipped, Mapping):
+        paths = [path for path in paths if _belongs(Record.open(path), shipped, audit.settings)]
+        found = {run for path in paths for run in Record.open(path).runs}
+        missing = [run for run in shipped if run not in found]
+        if missing:
+            raise RecordError(
+                f"{folder / 'release'}: no record of run {missing[0]!r} with the settings of the audit "
+                f"({len(missing)} of {len(shipped)} runs are missing)"
+            )
+    record = read_all(paths)
+    if record.member is None:
+        raise record.error("no membership: an attack cannot be judged without knowing who was in which run")
+    return replace(record, source=""), tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths)
+
+
+def _belongs(record: Record, shipped: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    told = record.about.get("settings", {})
+    alike = all(settings[name] == value for name, value in told.items() if name in settings)
+    return alike and all(
+        shipped.get(run) == step for run, step in zip(record.run, record.step.tolist(), strict=True)
+    )

@@ -1,0 +1,135 @@
+"""The units of an audit's work: one attack on one variant, done once and kept in the run directory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet._json import plain, read_as
+from discreet.attacked import LeftOut, dependence, expose_one, judge
+from discreet.audit_leaks import Attack, RocCurve
+from discreet.auditing_rows import curve, figures
+from discreet.exposure import Exposure
+from discreet.records import Record
+from discreet.store import Store
+
+__all__ = ["Unit", "Units"]
+
+_PACKAGES = ("discreet", "numpy", "scipy")
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """What one attack found in one variant."""
+
+    attack: str
+    exposure: Exposure
+    figures: tuple[Attack, ...]
+    roc: RocCurve
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Attacks on the variants of one record, each kept under all that it depends on.
+
+    Attributes:
+        store: The run directory.
+        record: Release records of all runs.
+        content: Hashes of the files that the record was read from.
+        level: Confidence level of all intervals.
+        seed: Which halves of the rows choose and judge thresholds.
+    """
+
+    store: Store
+    record: Record
+    content: tuple[str, ...]
+    level: float
+    seed: int
+
+    def all(
+        self,
+        variants: Sequence[str],
+        methods: Mapping[str, bool],
+        workers: int,
+        progress: Callable[[str, float], None],
+    ) -> tuple[tuple[Unit, ...], tuple[LeftOut, ...]]:
+        """Do what is not done yet, and read the rest.
+
+        Args:
+            variants: Variants to attack.
+            methods: Spec strings, and whether each may be left out where the record does not allow it.
+            workers: Threads.
+            progress: Called with what was done and the share that is done.
+
+        Raises:
+            RecordError: The record lacks what an attack needs that may not be left out.
+        """
+        jobs = [(spec, variant) for variant in variants for spec in methods]
+
+        def work(job: tuple[str, str]) -> Unit | LeftOut:
+            spec, variant = job
+            try:
+                return self._one(spec, variant)
+            except ValueError as error:
+                if methods[spec]:
+                    return LeftOut(spec, variant, str(error))
+                raise
+
+        with ThreadPoolExecutor(workers) as pool:
+            futures = {pool.submit(work, job): job for job in jobs}
+            try:
+                for number, future in enumerate(as_completed(futures), 1):
+                    future.result()
+                    progress(f"{futures[future][0]} on {futures[future][1]}", number / len(jobs))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+            found = [future.result() for future in futures]
+        units = tuple(each for each in found if isinstance(each, Unit))
+        return units, tuple(each for each in found if isinstance(each, LeftOut))
+
+    def kept(self, kind: str, compute: Callable[[], Any], /, **content: Any) -> Any:
+        """Return the JSON value that ``compute`` makes, from the store if it is there."""
+        key = self.store.key(f"attacks/{kind}.json", **self._about(), **content)
+        path = self.store.make(
+            key, lambda aside: aside.write_text(json.dumps(plain(compute()), allow_nan=False), "utf-8")
+        )
+        return json.loads(path.read_text("utf-8"))
+
+    def _about(self) -> dict[str, Any]:
+        versions = {name: metadata.version(name) for name in _PACKAGES}
+        return {"release": self.content, "level": self.level, "seed": self.seed, "versions": versions}
+
+    def _one(self, spec: str, variant: str) -> Unit:
+        key = self.store.key(
+            f"attacks/{spec} {variant}.safetensors", attack=spec, variant=variant, **self._about()
+        )
+        return _read(self.store.make(key, lambda aside: self._attack(spec, variant, aside)), spec, variant)
+
+    def _attack(self, spec: str, variant: str, path: Path) -> None:
+        from safetensors.numpy import save_file
+
+        e = expose_one(self.record, spec, variant)
+        found = judge(e, dependence(self.record), level=self.level, seed=self.seed)
+        told = {"spec": e.attack, "runs": e.runs, "figures": figures(found), "roc": curve(spec, e)}
+        arrays = {"scores": e.scores, "member": e.member.astype(np.uint8), "keep": e.keep.astype(np.uint8)}
+        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        save_file(arrays, path, {"found": json.dumps(plain(told), allow_nan=False)})
+
+
+def _read(path: Path, spec: str, variant: str) -> Unit:
+    from safetensors import safe_open
+
+    with safe_open(path, "np") as file:
+        told = json.loads(file.metadata()["found"])
+        scores, member, keep = (file.get_tensor(name) for name in ("scores", "member", "keep"))
+    e = Exposure(told["spec"], variant, tuple(told["runs"]), scores, member.astype(bool), keep.astype(bool))
+    rows = read_as(tuple[Attack, ...], told["figures"], "figures")
+    return Unit(spec, e, rows, read_as(RocCurve, told["roc"], "roc"))
