@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from discreet._types import Bool, Float, Num
 
-__all__ = ["LOSSES", "Loss", "check_labels", "loss_named", "margin"]
+__all__ = ["LOSSES", "Loss", "as_labels", "check_labels", "loss_named", "margin"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,18 @@ def margin(outputs: Float[Tensor, "*batch out"], y: Num[Tensor, "*batch"]) -> Fl
     index = y[..., None].long()
     true = outputs.gather(-1, index)[..., 0]
     return true - outputs.scatter(-1, index, -torch.inf).amax(-1)
+
+
+def as_labels(y: Num[Tensor, " sample *target"] | np.ndarray) -> Tensor:
+    """Labels as a tensor.
+
+    Raises:
+        ValueError: They are text.
+    """
+    if isinstance(y, np.ndarray) and y.dtype.kind in "OUS":
+        shown = ", ".join(repr(each) for each in sorted({str(each) for each in y.ravel()[:1000]})[:4])
+        raise ValueError(f"y: expected numbers, got text ({shown}); number the classes from 0 on first")
+    return torch.as_tensor(y)
 
 
 def check_labels(

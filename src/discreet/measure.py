@@ -16,7 +16,7 @@ from torch import Tensor
 from discreet._types import Float, Num
 from discreet.forward import Inputs, Model, Stack, collect, count, inputs, stack_of, visit
 from discreet.hidden import penultimate
-from discreet.losses import LOSSES, check_labels
+from discreet.losses import LOSSES, as_labels, check_labels
 from discreet.queries import Query
 from discreet.signals import USUAL, check_names, signals
 from discreet.sparse_inputs import SparseRows
@@ -103,7 +103,7 @@ def measure_stack(
             for query in queries.values()
         ]
         return {name: np.stack([each[name] for each in asked], axis=2) for name in asked[0]}
-    stacks, target = list(variants.values()), _labels(y)
+    stacks, target = list(variants.values()), as_labels(y)
     models = count(stacks)
     x = inputs(model, x, _dtype(stacks[0]))
     if task not in LOSSES:
@@ -142,18 +142,6 @@ def measure_stack(
         name: found[name].reshape(len(stacks), models, *found[name].shape[1:]).swapaxes(0, 1)
         for name in names
     }
-
-
-def _labels(y: Num[Tensor, " sample *target"] | np.ndarray) -> Tensor:
-    """Labels as a tensor.
-
-    Raises:
-        ValueError: They are text.
-    """
-    if isinstance(y, np.ndarray) and y.dtype.kind in "OUS":
-        shown = ", ".join(repr(each) for each in sorted({str(each) for each in y.ravel()[:1000]})[:4])
-        raise ValueError(f"y: expected numbers, got text ({shown}); number the classes from 0 on first")
-    return torch.as_tensor(y)
 
 
 def _dtype(stack: Stack) -> torch.dtype:

@@ -1,0 +1,301 @@
+"""The shadow bank: halves, keys, what is measured, calibration as a class of its own, kills."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from discreet.bank import BankSettings, assign, bank
+from discreet.exposure import expose
+from discreet.measure import measure_stack
+from discreet.mlp import MLP
+from discreet.quantizers import quantize_stack
+from discreet.queries import MIRRORED, shift
+from discreet.recipe import Recipe
+from discreet.records import Record
+from discreet.stats import auc
+from discreet.training import train
+
+NETWORK = MLP((12, 16, 1))
+RECIPE = Recipe(lr=1e-2, epochs=30, batch_size=8)
+PLAN = BankSettings(NETWORK, RECIPE, models=8, unit=4, variants=("full", "uniform(bits=3)"), seed=3)
+PUBLIC = np.arange(60, 90)
+
+
+def data(samples: int = 90) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((samples, 12), dtype=np.float32), rng.integers(0, 2, samples)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Record]:
+    folder = tmp_path_factory.mktemp("bank")
+    x, y = data()
+    return folder, bank(folder, PLAN, x, y, public=PUBLIC)
+
+
+def test_every_private_sample_trains_exactly_half() -> None:
+    found = assign(7, 4, seed=0)
+    assert len(found.spare) == 1
+    counts = found.member.sum(axis=0)
+    assert sorted(counts) == [0, 2, 2, 2, 2, 2, 2]
+    assert counts[found.spare[0]] == 0
+    private = np.setdiff1d(np.arange(7), found.spare)
+    assert (found.member[::2, private] ^ found.member[1::2, private]).all()
+    assert np.array_equal(assign(7, 8, seed=0).member[:4], found.member)
+    assert not np.array_equal(assign(7, 4, seed=1).member, found.member)
+    group = np.repeat(np.arange(5), 2)
+    whole = assign(10, 4, group=group, public=np.array([8, 9]), seed=0).member
+    assert np.array_equal(whole[:, ::2], whole[:, 1::2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"models": 5}, "models: expected an even number, at least 2, got 5: models come in pairs"),
+        ({"public": np.array([9])}, "public: expected positions from 0 to 8, got 9"),
+        ({"public": np.arange(8)}, "samples: expected at least 2 that are not public, got 0"),
+        ({"group": np.zeros(4, int)}, "group: expected one for each of 9 samples, got 4"),
+        (
+            {"public": np.array([0]), "group": np.zeros(9, int)},
+            "public: group 0 has public samples and others",
+        ),
+    ],
+)
+def test_assignments_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        assign(9, **({"models": 4} | arguments))
+
+
+def test_models_are_those_of_training_each_alone(made: tuple[Path, Record]) -> None:
+    _, record = made
+    x, y = data()
+    assert record.member is not None
+    assert record.variants == ("full", "uniform(bits=3)")
+    assert record.runs == tuple(map(str, range(8)))
+    assert record.signals["public"].sum() == 30
+    assert not np.asarray(record.member)[:, PUBLIC].any()
+    subset = np.flatnonzero(record.membership("5"))[None]
+    alone = train(NETWORK, torch.from_numpy(x), torch.from_numpy(y), subset, RECIPE, seed=3, model_ids=[5])
+    for variant in record.variants:
+        dense = alone if variant == "full" else quantize_stack(alone, variant)
+        expected = measure_stack(NETWORK, {"v": dense}, x, y, "bce", which=["loss", "confidence"])
+        row = record.rows(variant, "5")[0]
+        for name, values in expected.items():
+            np.testing.assert_allclose(record.signals[name][row], values[0, 0], rtol=2e-3, atol=2e-3)
+
+
+def test_members_are_found_and_the_answer_is_not_given_away(made: tuple[Path, Record]) -> None:
+    _, record = made
+    for method in ("loss", "lira", "rmia"):
+        found = expose(record, method, "full")
+        assert found.runs == record.runs  # every model in turn
+        assert found.members == found.nonmembers == 8 * 30
+        assert auc(found.scores, found.member, keep=found.keep).low > 0.6, method
+    counted, truth = [], []
+    for run in record.runs:
+        counted.append(-np.asarray(record.blind(run).member).sum(axis=0)[:60].astype(float))
+        truth.append(record.membership(run)[:60])
+    assert auc(np.array(counted), np.array(truth)).value == 0.5
+
+
+def times(folder: Path, what: str) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in sorted((folder / what).glob("*.safetensors"))}
+
+
+def test_what_is_there_is_never_made_again_and_other_content_never_reuses_it(
+    made: tuple[Path, Record],
+) -> None:
+    folder, record = made
+    x, y = data()
+    weights, parts = times(folder, "weights"), times(folder, "release/parts")
+    assert (len(weights), len(parts)) == (2, 4)
+    assert bank(folder, PLAN, x, y, public=PUBLIC) == record
+    assert (times(folder, "weights"), times(folder, "release/parts")) == (weights, parts)
+    more = bank(folder, replace(PLAN, variants=("full", "uniform(bits=3)", "sign")), x, y, public=PUBLIC)
+    assert more.variants == ("full", "uniform(bits=3)", "sign")
+    assert times(folder, "weights") == weights
+    assert times(folder, "release/parts").items() > parts.items()
+    bank(folder, replace(PLAN, models=12), x, y, public=PUBLIC)
+    assert times(folder, "weights").items() > weights.items()
+    assert len(times(folder, "weights")) == 3
+    other = x.copy()
+    other[0, 0] += 1e-3
+    turned = y.copy()
+    turned[0] = 1 - turned[0]
+    short = replace(PLAN, variants=("full",), models=4)
+    for plan, inputs, labels in (
+        (short, other, y),
+        (short, x, turned),
+        (replace(short, recipe=replace(RECIPE, lr=2e-2)), x, y),
+        (replace(short, seed=4), x, y),
+        (replace(short, model=MLP((12, 17, 1))), x, y),
+    ):
+        before = len(times(folder, "weights"))
+        assert bank(folder, plan, inputs, labels, public=PUBLIC) != record
+        assert len(times(folder, "weights")) == before + 1
+    asked = replace(short, which=("loss",))
+    assert set(bank(folder, asked, x, y, public=PUBLIC).signals) == {"loss", "label", "params_hash", "public"}
+
+
+def test_code_of_a_module_is_part_of_its_identity() -> None:
+    from discreet.bank.identity import identity
+
+    first, second = (
+        type("Net", (nn.Sequential,), {"forward": forward})
+        for forward in (lambda self, x: nn.Sequential.forward(self, x), lambda self, x: x)
+    )
+    assert identity(first(nn.Linear(3, 1))) == identity(first(nn.Linear(3, 1)))
+    assert identity(first(nn.Linear(3, 1))) != identity(second(nn.Linear(3, 1)))
+    assert identity(lambda: nn.Linear(3, 1)) != identity(lambda: nn.Linear(3, 1).double().float())
+    assert identity(nn.Linear(3, 1)) != identity(nn.Linear(3, 2))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Signs of the weights, times the scale that fits the full model's outputs on the calibration samples best."""
+
+    content: str = "fitted signs/1"
+
+    def calibrate(self, model: nn.Module, x: Tensor, y: Tensor) -> Mapping[str, Tensor]:
+        weight = model.get_submodule("2").weight
+        assert isinstance(weight, Tensor)
+        with torch.no_grad():
+            hidden = model.get_submodule("1")(model.get_submodule("0")(x))
+            given, signs = hidden @ weight.T, hidden @ weight.sign().T
+            return {"2.weight": weight.sign() * (given * signs).sum() / (signs * signs).sum()}
+
+
+def test_each_compression_has_its_own_calibration_samples(tmp_path: Path) -> None:
+    x, y = data()
+    plan = replace(PLAN, models=4, variants={"full": "full", "fitted": Fitted()}, calibration=10)
+    record = bank(tmp_path, plan, x, y, public=PUBLIC)
+    assert record.calibration is not None
+    assert record.member is not None
+    flags = np.asarray(record.calibration)
+    assert not flags[:, record.variants.index("full")].any()
+    fitted = flags[:, record.variants.index("fitted")]
+    assert fitted.sum(axis=1).tolist() == [10] * 4
+    assert len({row.tobytes() for row in fitted}) == 4
+    assert (fitted <= np.asarray(record.member)).all()
+    usual = expose(record, "loss", "fitted")
+    assert not (usual.keep & fitted).any()
+    asked = expose(record, "loss", "fitted", of="calibration")
+    assert asked.members == 40
+    assert asked.nonmembers == 4 * 30 - 40
+    fresh = bank(tmp_path, replace(plan, calibrate_on="fresh"), x, y, public=PUBLIC)
+    flags = np.asarray(fresh.calibration)[:, 1]
+    assert not (flags & np.asarray(fresh.member)).any()
+    assert not flags[:, PUBLIC].any()
+    with pytest.raises(ValueError, match="'fitted signs/1' needs calibration samples, got 0"):
+        bank(tmp_path, replace(plan, calibration=0), x, y, public=PUBLIC)
+    with pytest.raises(ValueError, match="calibration: expected at most 30 members samples a model, got 31"):
+        bank(tmp_path, replace(plan, calibration=31), x, y, public=PUBLIC)
+
+
+def test_queries_are_known_by_what_they_do(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((24, 1, 4, 4), dtype=np.float32), rng.integers(0, 3, 24)
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3))
+    plan = BankSettings(
+        net,
+        Recipe("ce", epochs=2, batch_size=6),
+        models=4,
+        variants=("full", "sign"),
+        which=("loss", "correct", "hidden"),
+        queries=MIRRORED,
+    )
+    record = bank(tmp_path, plan, x, y)
+    assert record.axes["loss"] == ("row", "query", "sample")
+    assert record.signals["hidden"].shape == (8, 2, 24, 8)
+    assert record.signals["loss"].shape == (8, 2, 24)
+    assert "public" not in record.signals
+    moved = bank(
+        tmp_path, replace(plan, queries={"identity": MIRRORED["identity"], "mirror": shift(0, 1)}), x, y
+    )
+    assert np.array_equal(moved.signals["loss"][:, 0], record.signals["loss"][:, 0])
+    assert not np.array_equal(moved.signals["loss"][:, 1], record.signals["loss"][:, 1])
+    assert len(list((tmp_path / "weights").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"models": 3}, "models: expected an even number"),
+        ({"unit": 3}, "unit: expected an even number"),
+        ({"calibration": -1}, "calibration: expected 0 or more"),
+        ({"calibrate_on": "test"}, 'calibrate_on: expected "members" or "fresh", got \'test\''),
+        ({"which": ("los",)}, "which: expected names among loss, margin"),
+        ({"variants": ()}, "variants: expected at least one"),
+        ({"variants": "sign"}, "variants: expected several specs, got the one text 'sign'"),
+        ({"variants": ("sign", "sign")}, "variants: 'sign' occurs twice"),
+        ({"variants": {"mine": print}}, "variants: expected a quantizer, its spec or an object with content"),
+        ({"recipe": Recipe(loss=lambda z, y: z[:, 0])}, 'task: expected "bce", "ce" or "mse" beside a loss'),
+    ],
+)
+def test_settings_that_cannot_be(change: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(PLAN, **change)
+
+
+def test_data_that_cannot_be(tmp_path: Path) -> None:
+    x, y = data()
+    with pytest.raises(ValueError, match="y: expected one label for each of 90 samples, got 89"):
+        bank(tmp_path, PLAN, x, y[1:])
+    with pytest.raises(ValueError, match="y: expected 0 and 1, got 7 at position 0"):
+        bank(tmp_path, PLAN, x, np.where(y, 7, 3))
+    with pytest.raises(ValueError, match=r"y: expected numbers, got text \('no', 'yes'\)"):
+        bank(tmp_path, PLAN, x, np.where(y, "yes", "no"))
+
+
+def test_a_class_that_a_half_lacks(tmp_path: Path) -> None:
+    x, _ = data(40)
+    rare = np.zeros(40, int)
+    rare[:2] = 1
+    rare[2:20] = 2
+    plan = replace(PLAN, model=MLP((12, 8, 3)), recipe=replace(RECIPE, loss="ce"), variants=("full",))
+    record = bank(tmp_path, plan, x, rare)
+    assert record.member is not None
+    assert any(not (rare[line] == 1).any() for line in np.asarray(record.member))
+    for method in ("loss", "lira", "metric(by_class=True)"):
+        found = expose(record, method, "full")
+        assert np.isfinite(auc(found.scores, found.member, keep=found.keep).value), method
+
+
+_SCRIPT = """
+import sys
+import numpy as np
+sys.path.insert(0, sys.argv[2])
+from test_bank import PLAN, PUBLIC, bank, data
+x, y = data()
+from dataclasses import replace
+from discreet.recipe import Recipe
+bank(sys.argv[1], replace(PLAN, unit=2, recipe=Recipe(lr=1e-2, epochs=150, batch_size=8)), x, y, public=PUBLIC)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_bank_goes_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _SCRIPT]
+    here = str(Path(__file__).parent)
+    subprocess.run([*command, tmp_path / "whole", here], check=True, timeout=300)
+    for wait in (0.5, 2.0, 1.0):
+        process = subprocess.Popen([*command, tmp_path / "killed", here])
+        while not (tmp_path / "killed" / "manifest.json").exists():
+            time.sleep(0.05)
+        time.sleep(wait)
+        process.kill()
+        process.wait()
+    subprocess.run([*command, tmp_path / "killed", here], check=True, timeout=300)
+    for path in (tmp_path / "whole" / "release").glob("*.safetensors"):
+        assert path.read_bytes() == (tmp_path / "killed" / "release" / path.name).read_bytes()
