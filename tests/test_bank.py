@@ -74,7 +74,7 @@ def test_every_private_sample_trains_exactly_half() -> None:
 )
 def test_assignments_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        assign(9, **({"models": 4} | arguments))
+        assign(9, **{"models": 4, **arguments})
 
 
 def test_models_are_those_of_training_each_alone(made: tuple[Path, Record]) -> None:
