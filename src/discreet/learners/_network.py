@@ -92,7 +92,7 @@ class Training:
     def run(
         self,
         build: Callable[[], nn.Module],
-        inputs: Sequence[Float[np.ndarray, " n *column"]],
+        inputs: Sequence[np.ndarray],
         target: Float[np.ndarray, " n"],
         loss: Callable[[Tensor, Tensor], Tensor],
         seed: int,
@@ -112,7 +112,7 @@ class Training:
     def _run(
         self,
         build: Callable[[], nn.Module],
-        inputs: Sequence[Float[np.ndarray, " n *column"]],
+        inputs: Sequence[np.ndarray],
         target: Float[np.ndarray, " n"],
         loss: Callable[[Tensor, Tensor], Tensor],
         seed: int,
@@ -151,7 +151,7 @@ class Training:
 
 
 def predict(
-    network: nn.Module, inputs: Sequence[Float[np.ndarray, " n *column"]]
+    network: nn.Module, inputs: Sequence[np.ndarray]
 ) -> Float[np.ndarray, "n output"]:
     """Outputs in float64, in pieces of bounded size."""
     data = [torch.as_tensor(each, dtype=torch.float64) for each in inputs]
