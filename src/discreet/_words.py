@@ -14,6 +14,7 @@ __all__ = [
     "listing",
     "number",
     "percent",
+    "rate",
     "superscript",
     "visible",
     "whole",
@@ -78,6 +79,16 @@ def percent(share: int | float | None, digits: int = 1) -> str:
         True
     """
     return MISSING if share is None else f"{100 * share:.{digits}f}\u00a0%".replace("-", "−")
+
+
+def rate(share: int | float) -> str:
+    """Write a rate that somebody chose as a percentage, with the digits it has.
+
+    Example:
+        >>> rate(0.01) == "1\\u00a0%", rate(0.0001) == "0.01\\u00a0%"
+        (True, True)
+    """
+    return f"{100 * share:.6g}\u00a0%"
 
 
 def interval(low: int | float | None, high: int | float | None, write=number) -> str:

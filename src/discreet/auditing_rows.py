@@ -45,10 +45,8 @@ def figures(found: Attacked) -> tuple[Attack, ...]:
         rows.append(row(f"tpr@{point.fpr:g}", point.tpr, **told))
     rows += [row("balanced_accuracy", found.balanced_accuracy), row("advantage", found.advantage)]
     told = {"n": bound.n, "ceiling": bound.ceiling, "level": bound.level, "delta": bound.delta}
-    lone = Attack(
-        e.variant, found.attack, "epsilon", bound.value, bound.value, None, **counts, rule=bound.method
-    )
-    return (*rows, Attack(**{**lone.__dict__, "more": told}))
+    least = (bound.value, bound.value, None, e.members, e.nonmembers, len(e.runs), bound.method, told)
+    return (*rows, Attack(e.variant, found.attack, "epsilon", *least))
 
 
 def curve(attack: str, exposure: Exposure) -> RocCurve:
@@ -81,7 +79,7 @@ def exposed(
     caught, falsely = (accused & inside).sum(axis=0), (accused & outside).sum(axis=0)
     mean = (rank * inside).sum(axis=0) / np.maximum(runs, 1)
     share = caught / np.maximum(runs, 1)
-    order = [i for i in np.lexsort((np.arange(len(mean)), -mean, -share)).tolist() if runs[i]]
+    order: list[int] = [i for i in np.lexsort((np.arange(len(mean)), -mean, -share)).tolist() if runs[i]]
     return tuple(
         Exposed(
             e.variant,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from discreet._words import interval, label, listing, number, whole
-from discreet.audit import Analysis, Ranked
+from discreet._words import interval, label, listing, number, percent, whole
+from discreet.audit import Agreement, Analysis, Ranked
 
 __all__ = ["DOUBTS", "headline", "named", "needed_samples", "pairs_told_apart", "summarize"]
 
@@ -37,7 +37,9 @@ def summarize(analysis: Analysis) -> tuple[str, ...]:
     Returns:
         Sentences; names stand between backticks.
     """
-    told = (_told_apart, _doubts, _resolution, _runs, _silent, _unranked, _reference, _attacks)
+    told = (
+        _told_apart, _leaks, _compared, _doubts, _resolution, _runs, _silent, _unranked, _reference, _attacks,
+    )  # fmt: skip
     return (headline(analysis), *(sentence for part in told for sentence in part(analysis)))
 
 
@@ -208,18 +210,109 @@ def _reference(analysis: Analysis) -> Iterator[str]:
 
 
 def _attacks(analysis: Analysis) -> Iterator[str]:
+    if len(analysis.agreement) > _FEW_CHECKS:
+        yield from _many_attacks(analysis)
+        return
     for row in analysis.agreement:
         if row.spearman is None:
             yield f"Whether r agrees with the {label(row.with_)} could not be computed."
             continue
         size = f"Spearman correlation {number(row.spearman, 2)}, {interval(row.low, row.high, _two)}"
-        if row.low is None or row.high is None or row.low <= 0 <= row.high:
-            verdict = "neither confirms nor contradicts the order by r"
-        else:
-            agrees = (row.spearman < 0) == (row.full_agreement < 0)
-            verdict = "agrees with the order by r" if agrees else "contradicts the order by r"
         full = number(row.full_agreement, 1)
-        yield f"As a cross-check, the {label(row.with_)} {verdict} ({size}; {full} would be full agreement)."
+        yield (
+            f"As a cross-check, the {label(row.with_)} {_VERDICTS[_verdict(row)]} the order by r "
+            f"({size}; {full} would be full agreement)."
+        )
+
+
+_FEW_CHECKS = 3
+_VERDICTS = {
+    "agrees": "agrees with",
+    "contradicts": "contradicts",
+    "neither": "neither confirms nor contradicts",
+}
+
+
+def _verdict(row: Agreement) -> str:
+    """What a correlation with r says: ``agrees``, ``contradicts`` or ``neither``."""
+    if row.spearman is None or row.low is None or row.high is None or row.low <= 0 <= row.high:
+        return "neither"
+    return "agrees" if (row.spearman < 0) == (row.full_agreement < 0) else "contradicts"
+
+
+def _many_attacks(analysis: Analysis) -> Iterator[str]:
+    """One sentence for all cross-checks."""
+    told = [_verdict(row) for row in analysis.agreement]
+    parts = [
+        f"{told.count(kind)} {words}"
+        for kind, words in (
+            ("agrees", "agree with the order by r"),
+            ("contradicts", "contradict it"),
+            ("neither", "neither confirm nor contradict it"),
+        )
+        if kind in told
+    ]
+    yield f"Of {len(told)} figures of attacks, {listing(parts)}."
+
+
+def _leaks(analysis: Analysis) -> Iterator[str]:
+    """What the strongest attack finds at a low false positive rate, on the original and on the others."""
+    if not analysis.roc:
+        return
+    attack = analysis.roc[0].attack
+    found = {
+        row.variant: row
+        for row in analysis.attacks
+        if row.attack == attack and row.metric == _LOW_RATE and row.more.get("resolvable", True)
+    }
+    rows = [row for row in analysis.ranking.variants if row.variant in found]
+    if not rows:
+        return
+    strongest = f"At a false positive rate of 1\u00a0%, the strongest attack (`{label(attack)}`) finds"
+    full = next((row for row in rows if row.is_reference), None)
+    others = sorted((found[row.variant] for row in rows if row is not full), key=lambda row: row.value)
+    span = ""
+    if others:
+        least, most = others[0], others[-1]
+        span = f"{percent(least.value)} of those of {_quoted(least.variant)}"
+        if most is not least:
+            span = f"from {span} to {percent(most.value)} of those of {_quoted(most.variant)}"
+    if full is None:
+        yield f"{strongest} {span.replace('those', 'the members')}."
+        return
+    row = found[full.variant]
+    ends = interval(row.low, row.high, percent)
+    yield (
+        f"{strongest} {percent(row.value)} ({ends}) of the members of {named([full])}"
+        + (f", and {span}." if span else ".")
+    )
+
+
+def _compared(analysis: Analysis) -> Iterator[str]:
+    """Which variants leak less than the original, under the strongest attack."""
+    if not analysis.paired:
+        return
+    first = analysis.paired[0]
+    rows = [row for row in analysis.paired if row.attack == first.attack and row.metric == _LOW_RATE]
+    by_answer = {
+        answer: [_quoted(row.variant) for row in rows if row.answer == answer]
+        for answer in ("less", "more", "not told apart")
+    }
+    words = {
+        "less": "less than it",
+        "more": "more than it",
+        "not told apart": "an amount not told apart from it",
+    }
+    parts = [f"{listing(names)} {words[answer]}" for answer, names in by_answer.items() if names]
+    if parts:
+        yield f"Compared with {_quoted(first.against)} on the same records, there leak: {'; '.join(parts)}."
+
+
+_LOW_RATE = "tpr@0.01"
+
+
+def _quoted(name: str) -> str:
+    return f"`{label(name).replace('`', chr(39))}`"
 
 
 def _two(value: int | float | None) -> str:

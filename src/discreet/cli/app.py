@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from discreet.cli.attack import attack
+from discreet.cli.audit import audit
 from discreet.cli.demo import demo
 from discreet.cli.gate import gate
 from discreet.cli.quantize import quantize
@@ -25,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit code: 0 done or passed, 1 judged and failed (gate only), 2 everything else.",
 )
-for command in (demo, rank, attack, quantize, report, gate, status, selftest):
+for command in (demo, rank, attack, audit, quantize, report, gate, status, selftest):
     app.command()(command)
 
 

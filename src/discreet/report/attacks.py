@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from discreet._words import heading, interval, label, number, whole
 from discreet.audit import Attack
+from discreet.report.against import against
 from discreet.report.drawing import Figure
 from discreet.report.markup import Markup, join
 from discreet.report.scatter import Point, key_of_ranks, scatter
@@ -23,6 +24,8 @@ def attacks(view: View) -> Section | None:
     if not rows and not view.analysis.agreement:
         return None
     kinds = list(dict.fromkeys((row.attack, row.metric) for row in rows))
+    if len(kinds) > MOST_FIGURES:
+        return _many(view)
     parts: list[Markup] = []
     figures: list[Figure] = []
     for i, kind in enumerate(kinds):
@@ -39,6 +42,19 @@ def attacks(view: View) -> Section | None:
         else:
             parts.append(data)
     return Section("attacks", "Cross-check by attack", join(*parts, _agreement(view)), tuple(figures))
+
+
+def _many(view: View) -> Section:
+    """With many figures: a panel for each attack; every other figure is in the table of what attacks find."""
+    kinds = dict.fromkeys(row.metric for row in view.analysis.attacks)
+    metric = "auc" if "auc" in kinds else next(iter(kinds))
+    block, figure = against(view, metric)
+    return Section(
+        "attacks",
+        "Cross-check by attack",
+        join(block, _agreement(view)),
+        () if figure is None else (figure,),
+    )
 
 
 def _name(row: Attack) -> str:

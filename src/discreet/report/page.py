@@ -9,9 +9,13 @@ from importlib.resources import files
 from discreet._words import label, number, whole
 from discreet.audit import Analysis, Audit
 from discreet.report.attacks import attacks
+from discreet.report.classes import classes
+from discreet.report.compared import compared
 from discreet.report.curves import curves
 from discreet.report.deciding import deciding
 from discreet.report.diagnostics import diagnostics
+from discreet.report.exposed import exposed
+from discreet.report.leaks import leaks
 from discreet.report.markup import Markup, join, node, prose
 from discreet.report.pairs import pairs
 from discreet.report.palette import DARK, LIGHT, css_variables
@@ -27,7 +31,21 @@ from discreet.summary import pairs_told_apart, summarize
 
 __all__ = ["page", "sections", "views"]
 
-_PARTS = (ranking, performance, curves, deciding, stability, attacks, pairs, storage, diagnostics)
+_PARTS = (
+    ranking,
+    performance,
+    leaks,
+    compared,
+    attacks,
+    exposed,
+    classes,
+    curves,
+    deciding,
+    stability,
+    pairs,
+    storage,
+    diagnostics,
+)
 # No script, no font, no image, no connection: the browser itself keeps the page to what is in it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 

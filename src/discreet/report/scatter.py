@@ -17,7 +17,7 @@ from discreet.report.view import View, short_names
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Point", "key_of_ranks", "marker_of", "scatter"]
+__all__ = ["Point", "key_of_ranks", "marker_of", "place_names", "scatter", "set_heights"]
 
 MOST_NAMES = 24
 _LETTER = 6.9  # mean width of a letter at 12 px, in pixels: wide enough for any system font
@@ -54,7 +54,7 @@ def scatter(
     rows = view.rows
     scale = RScale.of([rows[point.variant] for point in points])
     scale.apply(axes)
-    heights = [(tick, write_y(tick)) for tick in _set_heights(axes, points, 4 if narrow else 6)]
+    heights = [(tick, write_y(tick)) for tick in set_heights(axes, points, 4 if narrow else 6)]
     x_title = (
         "r, larger is harder to attack"
         if narrow
@@ -77,7 +77,7 @@ def scatter(
     names = short_names([point.variant for point in named], 24)
     words = [view.rank(point.variant) if narrow else names[point.variant] for point in named]
     places = [(scale.place(rows[point.variant].r, 0), point.y) for point in named]
-    _place_names(axes, places, words, _lines(view, scale, named))
+    place_names(axes, places, words, _lines(view, scale, named))
     return canvas
 
 
@@ -86,7 +86,7 @@ def key_of_ranks(view: View, points: Sequence[Point]) -> str:
     return "Ranks: " + ", ".join(f"{view.rank(p.variant)} {view.names[p.variant]}" for p in points) + "."
 
 
-def _set_heights(axes: Axes, points: Sequence[Point], most: int) -> list[float]:
+def set_heights(axes: Axes, points: Sequence[Point], most: int) -> list[float]:
     from matplotlib.ticker import MaxNLocator
 
     ends = [end for point in points for end in (point.y, point.low, point.high) if end is not None]
@@ -146,7 +146,7 @@ def _lines(
     return found
 
 
-def _place_names(
+def place_names(
     axes: Axes, places: Sequence[tuple[float, float]], words: Sequence[str], lines: Sequence
 ) -> None:
     """Put each name where it covers least of the points, lines and names, near its point if it can."""
