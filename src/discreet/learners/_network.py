@@ -125,34 +125,34 @@ class Training:
         order = torch.randperm(len(target), generator=generator)
         held = max(1, round(self.held_out * len(target)))
         out, fit = [each[order[:held]] for each in data], order[held:]
-        optimiser = torch.optim.AdamW(network.parameters(), lr=self.lr, weight_decay=self.weight_decay)
+        optimiser = torch.optim.AdamW(
+            network.parameters(), lr=self.lr, weight_decay=self.weight_decay, fused=True
+        )
         # A running mean of the weights is judged and kept: single steps jump about, most of all high quantiles.
         smooth = copy.deepcopy(network)
-        moving, followed = list(smooth.parameters()), list(network.parameters())
-        best, state, waited = _mean_loss(smooth, out, loss), copy.deepcopy(smooth.state_dict()), 0
+        moving, followed = [p.data for p in smooth.parameters()], [p.data for p in network.parameters()]
+        best, state, waited = _mean_loss(smooth, out, loss), [each.clone() for each in moving], 0
         for _ in range(self.epochs):
             for rows in fit[torch.randperm(len(fit), generator=generator)].split(self.batch):
                 optimiser.zero_grad(set_to_none=True)
                 loss(network(*(each[rows] for each in data[:-1])), data[-1][rows]).backward()
                 nn.utils.clip_grad_norm_(network.parameters(), 1.0)
                 optimiser.step()
-                with torch.no_grad():
-                    for mean, value in zip(moving, followed, strict=True):
-                        mean.lerp_(value, _FOLLOW)
+                for mean, value in zip(moving, followed, strict=True):
+                    mean.lerp_(value, _FOLLOW)
             now = _mean_loss(smooth, out, loss)
             if now < best:
-                best, state, waited = now, copy.deepcopy(smooth.state_dict()), 0
+                best, state, waited = now, [each.clone() for each in moving], 0
             else:
                 waited += 1
                 if waited >= self.patience:
                     break
-        smooth.load_state_dict(state)
+        for parameter, kept in zip(moving, state, strict=True):
+            parameter.copy_(kept)
         return smooth.double().eval()
 
 
-def predict(
-    network: nn.Module, inputs: Sequence[np.ndarray]
-) -> Float[np.ndarray, "n output"]:
+def predict(network: nn.Module, inputs: Sequence[np.ndarray]) -> Float[np.ndarray, "n output"]:
     """Outputs in float64, in pieces of bounded size."""
     data = [torch.as_tensor(each, dtype=torch.float64) for each in inputs]
     with one_torch_thread(), torch.inference_mode():

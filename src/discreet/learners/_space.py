@@ -12,8 +12,8 @@ __all__ = ["Choice", "Range"]
 class Range:
     """Numbers from ``low`` to ``high``, both included; whole ones if both ends are; ``log``: by their logarithm."""
 
-    low: float
-    high: float
+    low: int | float
+    high: int | float
     log: bool = False
 
 

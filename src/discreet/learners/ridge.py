@@ -94,11 +94,10 @@ def _weighted_ridge(
 def _log_scale(
     table: Float[np.ndarray, "n column"], squares: Float[np.ndarray, " n"], penalty: float
 ) -> Float[np.ndarray, " column"]:
-    """Fisher scoring for log sigma = table @ b, with steps halved until the likelihood rises."""
+    """Newton's method for log sigma = table @ b, with steps halved until the likelihood rises; it is convex."""
     # No residual at all would ask for a scale of zero.
     squares = np.maximum(squares, 1e-12)
     weights = _penalties(table, penalty)
-    information = np.linalg.inv(2 * table.T @ table + weights)
     b = np.zeros(table.shape[1])
     b[0] = np.log(squares.mean()) / 2
 
@@ -108,13 +107,14 @@ def _log_scale(
             return float((eta + squares * np.exp(-2 * eta) / 2).sum() + b @ weights @ b / 2)
 
     best = loss(b)
-    for _ in range(50):
-        slope = table.T @ (squares * np.exp(-2 * (table @ b)) - 1) - weights @ b
-        step = information @ slope
-        tried = next((t for t in 0.5 ** np.arange(20) if loss(b + t * step) < best), 0.0)
-        b = b + tried * step
+    for _ in range(100):
+        ratio = squares * np.exp(-2 * (table @ b))
+        slope = table.T @ (1 - ratio) + weights @ b
+        step = np.linalg.solve(2 * (table.T * ratio) @ table + weights, slope)
+        tried = next((t for t in 0.5 ** np.arange(30) if loss(b - t * step) < best), 0.0)
+        b = b - tried * step
         now = loss(b)
-        if best - now < 1e-10 * (1 + abs(best)):
+        if best - now <= 1e-10 * (1 + abs(best)):
             break
         best = now
     return b
