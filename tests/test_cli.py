@@ -475,36 +475,3 @@ def test_no_colour_and_no_progress_off_a_terminal(table: Path) -> None:
     done = shell("rank", table)
     assert done.returncode == 0
     assert "\x1b" not in done.stdout + done.stderr
-
-
-def test_selftest_passes_here(discreet: Run) -> None:
-    code, out, err = discreet("selftest")
-    assert (code, err) == (0, "")
-    assert out.count("passed") + out.count("left out") == 7
-    assert "passed" in next(line for line in out.splitlines() if line.startswith("indicator"))
-
-
-def test_selftest_finds_a_wrong_indicator(discreet: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    import dataclasses
-
-    import discreet as package
-
-    right = package.indicator
-
-    def wrong(losses: np.ndarray) -> object:
-        found = right(losses)
-        return dataclasses.replace(found, r=found.r * (1 + 1e-9))
-
-    monkeypatch.setattr(package, "indicator", wrong)
-    code, out, err = discreet("selftest")
-    assert code == 2
-    assert "failed: ArithmeticError: r is" in out
-    assert one_line(err) == "discreet: 1 of 7 checks failed: indicator, against exact fractions\n"
-
-
-def test_selftest_leaves_out_what_is_not_installed(discreet: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.cli.selftest.util.find_spec", lambda name: None)
-    code, out, _ = discreet("selftest")
-    assert code == 0
-    assert 'left out: torch not installed (pip install "discreet[torch]")' in out
-    assert 'left out: torch, rdkit, B3DB not installed (pip install "discreet[molecules]")' in out
