@@ -66,7 +66,8 @@ class Rmia:
             return top + np.log((np.maximum(refs.mean_inside(ratios), floor) + out) / 2)
         with np.errstate(divide="ignore"):
             lifted = np.log((1 - self.a) / 2)
-        return np.logaddexp(top + np.log(out * (1 + self.a) / 2), lifted)
+            # A ratio of e^-1000 is 0 here; its sum with the other term is not.
+            return np.logaddexp(top + np.log(out * (1 + self.a) / 2), lifted)
 
 
 def _population(blind: Record) -> Bool[np.ndarray, " sample"]:
