@@ -15,6 +15,7 @@ __all__ = [
     "number",
     "percent",
     "rate",
+    "rounded_up",
     "superscript",
     "visible",
     "whole",
@@ -69,6 +70,17 @@ def whole(value: int | float | None) -> str:
     if value is None:
         return MISSING
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def rounded_up(count: int) -> str:
+    """Write a count that is an estimate: two digits, rounded up.
+
+    Example:
+        >>> rounded_up(61234), rounded_up(7)
+        ('62,000', '7')
+    """
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return whole(math.ceil(count / unit) * unit)
 
 
 def percent(share: int | float | None, digits: int = 1) -> str:

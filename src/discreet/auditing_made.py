@@ -102,6 +102,7 @@ def put(audit: Audit, made: Made, progress: Callable[[float], None]) -> tuple[Au
             analysis = replace(analysis, exposed=tuple(_top(records, variants)), **shown)
         analyses.append(analysis)
         progress((number + 1) / len(base.analyses))
+    summary = summarize(analyses[0]) if base.summary else ()
     about = {
         "names": list(made.names),
         "records, classes and comparisons at FPR": FPR,
@@ -110,9 +111,10 @@ def put(audit: Audit, made: Made, progress: Callable[[float], None]) -> tuple[Au
             for (name, reason), variants in _grouped(made.left_out).items()
         ],
         "classes left out": list(dict.fromkeys(complaints)),
+        "sentences of the summary": len(summary),
     }
     extra = tuple(sentence for sentence in base.summary if sentence not in summarize(base.analyses[0]))
-    summary = (*summarize(analyses[0]), *extra) if base.summary else ()
+    summary = (*summary, *extra)
     settings = {**base.settings, _KEY: about}
     notes = (*base.notes, *_notes(about))
     return replace(base, analyses=tuple(analyses), summary=summary, settings=settings, notes=notes), _csv(
@@ -126,10 +128,9 @@ def _without(audit: Audit) -> Audit:
     if not isinstance(about, Mapping):
         return audit
     names = about["names"]
-    said = summarize(audit.analyses[0])
     mine = _notes(about)
     analyses = tuple(_plain(analysis, names) for analysis in audit.analyses)
-    extra = tuple(sentence for sentence in audit.summary if sentence not in said)
+    extra = audit.summary[about["sentences of the summary"] :]
     return replace(
         audit,
         analyses=analyses,
@@ -237,7 +238,7 @@ def _notes(about: Mapping[str, Any]) -> tuple[str, ...]:
     ]
     for each in about["left out"]:
         few = f" on {listing([f'`{label(v)}`' for v in each['variants']])}"
-        notes.append(f"Left out: the attack `{label(each['attack'])}`{few}. {each['reason']}.")
+        notes.append(f"Left out: the attack `{label(each['attack'])}`{few}: {each['reason']}.")
     notes += [f"Left out: {reason}." for reason in about["classes left out"]]
     return tuple(notes)
 

@@ -1,64 +1,52 @@
 """The release gate: an audit and what is required of it, judged with one reason per requirement.
 
-It fails closed. A number that is missing, or that rests on a trajectory which says little, does not pass. By
-default the end of the interval that speaks against the release is judged: the high end where a number must
-be small, the low end where it must be large.
+There are three outcomes. A requirement passes only if the whole interval meets it, so that the end which speaks
+against the release does: the high end where a number must be small, the low end where it must be large. It fails
+only if no part of the interval meets it. Between the two it is undecided, and the reason says how much more data
+would decide it. A number that is missing, or that rests on a trajectory which says little, never passes and never
+fails: it cannot be judged, which counts as undecided.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from discreet._audit_laws import SHARES
-from discreet._find import near
 from discreet._json import dumps, plain, save
-from discreet._words import interval, label, number
-from discreet.audit import Analysis, Audit, Ranked
+from discreet._words import interval, label, number, rounded_up, whole
+from discreet.audit import Analysis, Attack, Audit, Ranked
+from discreet.requirement import OF_ATTACKS, OF_RANKING, OF_STORAGE, GateError, Requirement, nearest, parse
 from discreet.summary import DOUBTS
 
-__all__ = ["Check", "GateError", "Requirement", "Verdict", "gate", "parse"]
+__all__ = ["Check", "GateError", "Outcome", "Requirement", "Verdict", "gate", "parse"]
 
-_FORM = re.compile(r"(?P<what>.*\S)\s*(?P<op><=|>=|<|>)\s*(?P<limit>[^<>=]+)", re.DOTALL)
+Outcome = Literal["passed", "failed", "undecided"]
+
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
 }
-_OF_RANKING = ("r", "n_train_r", "rank")
-_OF_STORAGE = ("bits_per_weight", "bytes")
-_OF_ATTACKS = ("auc", "tpr")
-
-
-class GateError(ValueError):
-    """A requirement that cannot be understood: nothing was judged."""
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """``METRIC[@FPR][:VARIANT[:ATTACK]] OPERATOR NUMBER``, read; what is None was not named."""
-
-    text: str
-    metric: str
-    fpr: float | None
-    variant: str | None
-    attack: str | None
-    operator: str
-    limit: float
+_FARTHEST = 1000.0  # a half-width to shrink by more than this is not worth a number
 
 
 @dataclass(frozen=True)
 class Check:
-    """One requirement judged. ``judged`` is the number that was compared, None if there was none."""
+    """One requirement judged.
+
+    ``judged`` is the number that was compared, None if there was none: the end of the interval that speaks against
+    the release, or, where even that fails, the other one. ``needed`` is about how many records or samples (``n`` of
+    them there are) would decide what is undecided, if the number stays what it is.
+    """
 
     requirement: str
     passed: bool
+    outcome: Outcome
     reason: str
     metric: str
     variant: str | None
@@ -69,13 +57,16 @@ class Check:
     value: float | None
     low: float | None
     high: float | None
+    n: int | None
+    needed: int | None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The gate's answer: passed only if every requirement did."""
+    """The gate's answer: passed if every requirement did, failed if any did, else undecided."""
 
     passed: bool
+    outcome: Outcome
     analysis: str
     bound: str
     accepted: tuple[str, ...]
@@ -106,6 +97,19 @@ class _Found:
     high: float | None = None
     exact: bool = False  # known without an interval: a size on disk
     trouble: str = ""  # why there is no number, or none to rely on
+    n: int | None = None  # of what narrows the interval
+    counted: str = ""  # what that is
+    least: int | None = None  # how many of them the number needs to be resolved at all
+    least_words: str = ""  # why
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """One number judged; ``end`` is what was compared with the limit."""
+
+    found: _Found
+    outcome: Outcome
+    end: float | None
 
 
 def gate(
@@ -125,9 +129,9 @@ def gate(
     Args:
         audit: what was measured.
         requirements: such as ``"auc:sign < 0.55"`` or ``"share_of_full:sign >= 95 %"``.
-        bound: ``"interval"`` judges the end that speaks against the release; ``"point"`` the estimate.
+        bound: ``"interval"`` judges the interval, with three outcomes; ``"point"`` compares the estimate.
         accept: diagnostics to overlook. A ranking number of a variant that is ``not-converged``,
-            ``worse-than-constant`` or ``not-comparable`` does not pass unless this is listed here.
+            ``worse-than-constant`` or ``not-comparable`` cannot be judged unless this is listed here.
         analysis: which analysis of the audit; by default the headline, the first.
 
     Returns:
@@ -148,36 +152,12 @@ def gate(
             raise GateError(f"accept: expected one of {', '.join(DOUBTS)}, got {name!r}")
     chosen = _choose(audit, analysis)
     checks = tuple(_check(chosen, parse(text, chosen), bound, tuple(accept)) for text in requirements)
-    return Verdict(all(check.passed for check in checks), chosen.name, bound, tuple(accept), checks)
+    outcome = _worst([check.outcome for check in checks])
+    return Verdict(outcome == "passed", outcome, chosen.name, bound, tuple(accept), checks)
 
 
-def parse(text: str, analysis: Analysis) -> Requirement:
-    """Read one requirement against the names of an analysis (names may hold colons and comparison signs).
-
-    Raises:
-        GateError: saying what was expected, with the nearest name that exists.
-    """
-    match = _FORM.fullmatch(text.strip())
-    if match is None:
-        raise GateError(
-            f"requirement {text!r}: expected METRIC[@FPR][:VARIANT[:ATTACK]] followed by <, <=, > or >= and a number"
-        )
-    metric_part, _, names = match["what"].strip().partition(":")
-    metric, _, fpr_part = metric_part.strip().partition("@")
-    metric = metric.strip()
-    fpr = _number(fpr_part, text, "false-positive rate") if fpr_part else None
-    if fpr is not None and (metric != "tpr" or not 0 < fpr < 1):
-        raise GateError(f"requirement {text!r}: only tpr takes a false-positive rate, between 0 and 1")
-    if metric == "tpr" and fpr is None:
-        raise GateError(f"requirement {text!r}: tpr needs its false-positive rate, as in tpr@0.01")
-    known = _metrics(analysis)
-    if metric not in known:
-        raise GateError(f"requirement {text!r}: no metric {metric!r}{_nearest(metric, known)}")
-    variant, attack = _names(names.strip(), analysis, text, metric)
-    limit = _number(match["limit"], text, "limit")
-    if metric in SHARES and not 0 <= limit <= 1:
-        raise GateError(f"requirement {text!r}: {metric} lies between 0 and 1, so {limit:g} judges nothing")
-    return Requirement(text, metric, fpr, variant, attack, match["op"], limit)
+def _worst(outcomes: Sequence[Outcome]) -> Outcome:
+    return "failed" if "failed" in outcomes else "undecided" if "undecided" in outcomes else "passed"
 
 
 def _choose(audit: Audit, name: str | None) -> Analysis:
@@ -185,117 +165,87 @@ def _choose(audit: Audit, name: str | None) -> Analysis:
         return audit.analyses[0]
     names = [analysis.name for analysis in audit.analyses]
     if name not in names:
-        raise GateError(f"analysis: the audit has no {name!r}{_nearest(name, names)}")
+        raise GateError(f"analysis: the audit has no {name!r}{nearest(name, names)}")
     return audit.analyses[names.index(name)]
 
 
-def _metrics(analysis: Analysis) -> list[str]:
-    own = dict.fromkeys(row.metric for row in analysis.performance)
-    return list(dict.fromkeys((*_OF_RANKING, *_OF_ATTACKS, *_OF_STORAGE, "share_of_full", *own)))
-
-
-def _names(names: str, analysis: Analysis, text: str, metric: str) -> tuple[str | None, str | None]:
-    """Split ``VARIANT[:ATTACK]``: the longest text that is a variant's name wins."""
-    variants = [row.variant for row in analysis.ranking.variants]
-    attacks = list(dict.fromkeys(row.attack for row in analysis.attacks))
-    if not names or names in variants:
-        return names or None, None
-    variant, colon, attack = names.rpartition(":")
-    while colon and variant and variant not in variants:
-        variant, colon, _ = variant.rpartition(":")
-    attack = names[len(variant) + 1 :] if colon else ""
-    if not colon:
-        raise GateError(
-            f"requirement {text!r}: the ranking has no variant {names!r}{_nearest(names, variants)}"
-        )
-    if metric not in _OF_ATTACKS:
-        raise GateError(
-            f"requirement {text!r}: {metric} is not the figure of an attack, so none can be named"
-        )
-    if attack not in attacks:
-        raise GateError(f"requirement {text!r}: no attack {attack!r} was measured{_nearest(attack, attacks)}")
-    return variant or None, attack
-
-
-def _number(text: str, requirement: str, what: str) -> float:
-    digits = text.strip()
-    scale = 100 if digits.endswith("%") else 1
-    try:
-        value = math.nan if "_" in digits else float(digits.removesuffix("%")) / scale
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise GateError(f"requirement {requirement!r}: the {what} {digits!r} is not a number")
-    return value
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    known = list(known)
-    return near(name, known) or (
-        f"; known: {', '.join(map(label, known[:12]))}" if known else "; there are none"
-    )
-
-
 def _check(analysis: Analysis, wanted: Requirement, bound: str, accept: tuple[str, ...]) -> Check:
-    """Judge the worst of the numbers that a requirement speaks about; one without a number is worse than any."""
-    found = [_relied(item, bound, wanted) for item in _find(analysis, wanted, accept)]
-    small = wanted.operator in ("<", "<=")
-    missing = [item for item in found if item.trouble]
-    if missing:
-        worst, judged = missing[0], None
-    else:
-        worst = (max if small else min)(found, key=lambda item: _judged(item, bound, small))
-        judged = _judged(worst, bound, small)
-    passed = judged is not None and _COMPARE[wanted.operator](judged, wanted.limit)
+    """Judge every number that a requirement speaks about, and keep the worst: one that fails before one unknown."""
+    judged = [_judge(item, wanted, bound) for item in _find(analysis, wanted, accept)]
+    outcome = _worst([each.outcome for each in judged])
+    those = [each for each in judged if each.outcome == outcome]
+    unknown = [each for each in those if each.end is None]
+    sign = 1 if wanted.operator in ("<", "<=") else -1
+    worst = unknown[0] if unknown else max(those, key=lambda each: sign * (each.end or 0.0))
+    found = worst.found
+    needed = _needed(worst, wanted)
     return Check(
         requirement=wanted.text,
-        passed=passed,
-        reason=_reason(wanted, worst, judged, passed, bound, len(found)),
+        passed=outcome == "passed",
+        outcome=outcome,
+        reason=_reason(wanted, worst, bound, len(judged), needed),
         metric=wanted.metric if wanted.fpr is None else f"{wanted.metric}@{wanted.fpr:g}",
-        variant=worst.variant or None,
-        attack=worst.attack,
+        variant=found.variant or None,
+        attack=found.attack,
         operator=wanted.operator,
         limit=wanted.limit,
-        judged=judged,
-        value=worst.value,
-        low=worst.low,
-        high=worst.high,
+        judged=worst.end,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        n=found.n,
+        needed=needed,
     )
 
 
-def _relied(item: _Found, bound: str, wanted: Requirement) -> _Found:
-    """Mark a number as missing where the end of the interval that must be judged does not exist."""
-    if item.trouble or item.exact:
-        return item
-    end = item.high if wanted.operator in ("<", "<=") else item.low
+def _judge(item: _Found, wanted: Requirement, bound: str) -> _Judged:
+    """Passed if the end that speaks against the release meets the limit, failed if even the other one does not."""
+    meets = _COMPARE[wanted.operator]
+    against, favour = (item.high, item.low) if wanted.operator in ("<", "<=") else (item.low, item.high)
+    if item.trouble:
+        return _Judged(item, "undecided", None)
     if item.value is None:
-        trouble = "there is no number"
-    elif bound == "interval" and end is None:
+        return _Judged(replace(item, trouble="there is no number"), "undecided", None)
+    if bound == "point" or item.exact:
+        return _Judged(item, "passed" if meets(item.value, wanted.limit) else "failed", item.value)
+    if against is not None and meets(against, wanted.limit):
+        return _Judged(item, "passed", against)
+    if favour is not None and not meets(favour, wanted.limit):
+        return _Judged(item, "failed", favour)
+    if against is None:
         trouble = 'the number has no interval (bound "point" judges it without)'
-    else:
-        return item
-    return _Found(item.variant, item.attack, item.value, item.low, item.high, trouble=trouble)
+        return _Judged(replace(item, trouble=trouble), "undecided", None)
+    return _Judged(item, "undecided", against)
 
 
-def _judged(item: _Found, bound: str, small: bool) -> float:
-    chosen = item.value if bound == "point" or item.exact else item.high if small else item.low
-    return math.nan if chosen is None else chosen
+def _needed(judged: _Judged, wanted: Requirement) -> int | None:
+    """About how many records would decide it: the half-width of an interval shrinks like one over their root."""
+    item = judged.found
+    if judged.outcome != "undecided" or judged.end is None or item.value is None or not item.n:
+        return None
+    gap = abs(wanted.limit - item.value)
+    # The number itself says which way it would be decided, and so which end has to come closer.
+    end = item.high if item.value < wanted.limit else item.low
+    half = abs((judged.end if end is None else end) - item.value)
+    if gap == 0 or half / gap > _FARTHEST:
+        return None
+    return max(item.n + 1, math.ceil(item.n * (half / gap) ** 2), item.least or 0)
 
 
 def _find(analysis: Analysis, wanted: Requirement, accept: tuple[str, ...]) -> list[_Found]:
     """Every number that a requirement speaks about: one a variant, or one a variant and attack or metric."""
     rows = [row for row in analysis.ranking.variants if wanted.variant in (None, row.variant)]
-    if wanted.metric in _OF_RANKING:
+    if wanted.metric in OF_RANKING:
         return [_of_ranking(row, wanted.metric, accept) for row in rows]
-    if wanted.metric in _OF_STORAGE:
+    if wanted.metric in OF_STORAGE:
         measured = _of_storage(analysis, wanted.metric)
-    elif wanted.metric in _OF_ATTACKS:
+    elif wanted.metric in OF_ATTACKS:
         measured = _of_attacks(analysis, wanted)
     else:
         measured = _of_performance(analysis, wanted.metric)
     by_key = {(key, item.variant): item for key, item in measured}
     keys = list(dict.fromkeys(key for key, _ in by_key)) or [wanted.attack or ""]
-    attack = wanted.metric in _OF_ATTACKS
+    attack = wanted.metric in OF_ATTACKS
     return [
         by_key.get(
             (key, row.variant),
@@ -314,15 +264,16 @@ def _of_ranking(row: Ranked, metric: str, accept: tuple[str, ...]) -> _Found:
             return _Found(row.variant, trouble=f"{why} ({name}), so its r says little")
     if metric == "rank":
         return _Found(row.variant, None, _float(row.rank), _float(row.rank_low), _float(row.rank_high))
+    about: dict[str, Any] = {"n": row.samples, "counted": "evaluation samples"}
     if metric == "r":
-        return _Found(row.variant, None, row.r, row.low, row.high)
+        return _Found(row.variant, None, row.r, row.low, row.high, **about)
     if row.n_train_r is None:
         return _Found(row.variant, trouble="the number of training records is not known")
     if row.r == 0:
-        return _Found(row.variant, None, row.n_train_r, row.n_train_r, None)
+        return _Found(row.variant, None, row.n_train_r, row.n_train_r, None, **about)
     n_train = row.n_train_r / row.r
     low, high = (None if end is None else n_train * end for end in (row.low, row.high))
-    return _Found(row.variant, None, row.n_train_r, low, high)
+    return _Found(row.variant, None, row.n_train_r, low, high, **about)
 
 
 def _float(value: int | None) -> float | None:
@@ -341,7 +292,33 @@ def _of_attacks(analysis: Analysis, wanted: Requirement) -> Iterator[tuple[str, 
             wanted.fpr is None or _same_rate(row.more.get("fpr", at), wanted.fpr)
         )
         if fits and wanted.attack in (None, row.attack):
-            yield row.attack, _Found(row.variant, row.attack, row.value, row.low, row.high)
+            yield row.attack, _of_attack(row)
+
+
+def _of_attack(row: Attack) -> _Found:
+    """A figure of an attack, with what it rests on: records judged, and those that its rate takes."""
+    runs, n = row.runs or 1, row.more.get("n")
+    if not isinstance(n, int):
+        n = None if row.members is None or row.nonmembers is None else (row.members + row.nonmembers) // runs
+    least, words = None, ""
+    needs = row.more.get("needs")
+    if row.more.get("resolvable") is False and isinstance(needs, int) and row.nonmembers and n:
+        there = row.nonmembers // runs
+        least = math.ceil(n * needs / max(there, 1))
+        words = (
+            f"this rate takes {whole(needs)} non-members a run to be resolved, and there are {whole(there)}"
+        )
+    return _Found(
+        row.variant,
+        row.attack,
+        row.value,
+        row.low,
+        row.high,
+        n=n,
+        counted="records (members and non-members)",
+        least=least,
+        least_words=words,
+    )
 
 
 def _same_rate(rate: Any, wanted: float) -> bool:
@@ -354,22 +331,40 @@ def _same_rate(rate: Any, wanted: float) -> bool:
 def _of_performance(analysis: Analysis, metric: str) -> Iterator[tuple[str, _Found]]:
     for row in analysis.performance:
         if metric == "share_of_full":
-            yield row.metric, _Found(row.variant, None, row.share_of_full, row.share_low, row.share_high)
+            ends = (row.share_of_full, row.share_low, row.share_high)
         elif row.metric == metric:
-            yield row.metric, _Found(row.variant, None, row.value, row.low, row.high)
+            ends = (row.value, row.low, row.high)
+        else:
+            continue
+        yield row.metric, _Found(row.variant, None, *ends, n=row.n, counted="evaluation samples")
 
 
-def _reason(
-    wanted: Requirement, worst: _Found, judged: float | None, passed: bool, bound: str, compared: int
-) -> str:
+def _reason(wanted: Requirement, worst: _Judged, bound: str, compared: int, needed: int | None) -> str:
+    found = worst.found
     metric = wanted.metric if wanted.fpr is None else f"{wanted.metric}@{wanted.fpr:g}"
-    whose = f"{metric} of {label(worst.variant)}" + (f" under {label(worst.attack)}" if worst.attack else "")
-    if judged is None:
-        return f"not passed: {whose}: {worst.trouble} (required {wanted.operator} {wanted.limit:g})"
-    end = ""
-    if bound == "interval" and not worst.exact:
-        side = "high" if wanted.operator in ("<", "<=") else "low"
-        end = f", the {side} end of {number(worst.value)} ({interval(worst.low, worst.high)})"
+    whose = f"{metric} of {label(found.variant)}" + (f" under {label(found.attack)}" if found.attack else "")
+    required = f"(required {wanted.operator} {wanted.limit:g})"
+    if worst.end is None:
+        return f"cannot be judged: {whose}: {found.trouble} {required}"
     most = f", the worst of {compared}" if compared > 1 else ""
-    verb = "passed" if passed else "not passed"
-    return f"{verb}: {whose} is {judged:.6g}{end}{most} (required {wanted.operator} {wanted.limit:g})"
+    shown = f"{number(found.value)} ({interval(found.low, found.high)})"
+    if worst.outcome == "undecided":
+        return f"undecided: {whose} is {shown}, with the limit inside{most}: {_more_data(found, needed)} {required}"
+    end = ""
+    if bound == "interval" and not found.exact:
+        side = "high" if (wanted.operator in ("<", "<=")) == (worst.outcome == "passed") else "low"
+        end = f", the {side} end of {shown}"
+    return f"{worst.outcome}: {whose} is {worst.end:.6g}{end}{most} {required}"
+
+
+def _more_data(found: _Found, needed: int | None) -> str:
+    """What would decide it."""
+    if not found.n:
+        return "more data could decide it"
+    if needed is None:
+        return f"it lies so close to the limit that no affordable number of {found.counted} would decide it"
+    words = f"; {found.least_words}" if found.least_words else ""
+    return (
+        f"about {rounded_up(needed)} {found.counted} would decide it if the number stays what it is "
+        f"(there are {whole(found.n)}{words})"
+    )

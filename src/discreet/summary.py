@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from discreet._words import interval, label, listing, number, percent, whole
+from discreet._words import interval, label, listing, number, percent, rounded_up, whole
 from discreet.audit import Agreement, Analysis, Ranked
 
 __all__ = ["DOUBTS", "headline", "named", "needed_samples", "pairs_told_apart", "summarize"]
@@ -147,15 +147,9 @@ def _resolution(analysis: Analysis) -> Iterator[str]:
         yield "More runs do not help there; over a thousand times as many evaluation samples would be needed."
     elif needed is not None:
         yield (
-            f"More runs do not help there. More evaluation samples do: about {_rounded(needed)} would bring "
+            f"More runs do not help there. More evaluation samples do: about {rounded_up(needed)} would bring "
             f"{named([largest])}, the largest of them, up to the resolution if its r stays what it is."
         )
-
-
-def _rounded(count: int) -> str:
-    """Two digits of a count: it is an estimate."""
-    unit = 10 ** max(0, len(str(count)) - 2)
-    return whole(math.ceil(count / unit) * unit)
 
 
 def _runs(analysis: Analysis) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from discreet.audit import Analysis
+    from discreet.audit import Analysis, Paired
 
 __all__ = ["audit"]
 
@@ -33,7 +33,7 @@ def audit(
             "--attack",
             metavar="NAME[,NAME…]",
             show_default=False,
-            help="Attacks; every one with its defaults if not given. The loss attack is always among them. Repeatable.",
+            help="Attacks; every one with its defaults if not given. The loss attack always runs. Repeatable.",
         ),
     ] = None,
     workers: Annotated[
@@ -62,7 +62,7 @@ def audit(
         found = audit_attacks(run_dir, specs, workers=workers or cores, progress=bar)
     for analysis in found.analyses:
         if analysis.roc:
-            print(f"\n{analysis.name}: what attacks find in each variant, as TPR at 1 % FPR")
+            print(f"\n{analysis.name}: what attacks find in each variant")
             _show(analysis)
     print()
     say(*found.summary, *(note for note in found.notes if note.startswith("Left out")))
@@ -78,25 +78,33 @@ audit.__doc__ = f"{audit.__doc__}\n{_EXAMPLES}"
 
 
 def _show(analysis: Analysis) -> None:
-    """A row for each variant, a column for each attack."""
+    """A row for each variant: what the strongest attack and the loss attack find, and how it compares."""
     from discreet._words import interval, label, number
     from discreet.cli.output import table
 
-    found = {(row.variant, row.attack): row for row in analysis.attacks if row.metric == "tpr@0.01"}
-    names = list(dict.fromkeys(attack for _, attack in found))
-    head = ("variant", *(label(name, 24) for name in names))
+    names = list(dict.fromkeys(row.attack for row in analysis.roc))
+    wanted = [(names[0], "auc"), *((name, "tpr@0.01") for name in names)]
+    found = {(row.variant, row.attack, row.metric): row for row in analysis.attacks}
+    answers = {
+        row.variant: row for row in analysis.paired if (row.attack, row.metric) == (names[0], "tpr@0.01")
+    }
     rows = []
-    for variant in dict.fromkeys(variant for variant, _ in found):
+    for variant in dict.fromkeys(row.variant for row in analysis.roc):
         line = [label(variant)]
-        for name in names:
-            row = found.get((variant, name))
-            if row is None:
-                line.append("–")
-            elif row.more.get("resolvable") is False:
-                line.append("not resolvable")
-            else:
-                line.append(
-                    f"{number(row.value, 2)} ({interval(row.low, row.high, lambda end: number(end, 2))})"
-                )
+        for attack, metric in wanted:
+            row = found[variant, attack, metric]
+            told = f"{number(row.value)} ({interval(row.low, row.high)})"
+            line.append("not resolvable" if row.more.get("resolvable") is False else told)
+        answer = answers.get(variant)
+        line.append("–" if answer is None else _compared(answer))
         rows.append(line)
-    table(head, rows, right=head[1:])
+    titles = [
+        f"{'AUC' if metric == 'auc' else 'TPR at 1 % FPR'}, {label(attack, 24)}" for attack, metric in wanted
+    ]
+    table(("variant", *titles, "leaks"), rows, right=titles)
+
+
+def _compared(row: Paired) -> str:
+    from discreet._words import label
+
+    return f"{row.answer} {'from' if row.answer == 'not told apart' else 'than'} {label(row.against)}"

@@ -14,6 +14,8 @@ _EXAMPLES = """[bold]Examples[/bold]
 
 discreet gate discreet-demo --require "auc < 0.6"
 
+discreet gate run --require "tpr@0.1% < 0.01"
+
 discreet gate run --require "auc:sign:loss < 0.55" --require "share_of_full:sign >= 95%"
 """
 
@@ -40,9 +42,7 @@ def gate(
     ],
     bound: Annotated[
         Bound,
-        typer.Option(
-            "--bound", help="Judge the end of the interval that speaks against the release, or the point."
-        ),
+        typer.Option("--bound", help="Judge the whole interval, or the point alone."),
     ] = Bound.interval,
     accept: Annotated[
         list[str] | None,
@@ -55,7 +55,10 @@ def gate(
         ),
     ] = None,
 ) -> None:
-    """Judge an audit for CI: exit 0 if every requirement holds, 1 if one does not, 2 if it cannot be judged.
+    """Judge an audit for CI: exit 0 if every requirement holds, 1 if one fails, 2 if that cannot be decided.
+
+    A requirement holds if the whole interval meets it, and fails if none of it does; between the two it is undecided,
+    and the reason says how much more data would decide it. A missing number is never decided.
 
     Writes RUN_DIR/gate.json with one reason per requirement.
     """
@@ -70,9 +73,9 @@ def gate(
     verdict = gates.gate(audit, require, bound=bound.value, accept=tuple(accept or ()), analysis=analysis)
     verdict.save(written)
     say(*verdict.reasons)
-    say("passed" if verdict.passed else "not passed")
+    say(verdict.outcome)
     if not verdict.passed:
-        raise typer.Exit(1)
+        raise typer.Exit(1 if verdict.outcome == "failed" else 2)
 
 
 gate.__doc__ = f"{gate.__doc__}\n{_EXAMPLES}"

@@ -78,7 +78,11 @@ def _judged(run_dir: Path, name: str) -> str:
     if not audit.is_file() or audit.stat().st_mtime_ns > path.stat().st_mtime_ns:
         return "older than the audit: judge again"
     verdict = loads(path.read_bytes())
-    return "passed" if isinstance(verdict, dict) and verdict.get("passed") is True else "not passed"
+    if not isinstance(verdict, dict):
+        return "not passed"
+    if verdict.get("passed") is True:
+        return "passed"
+    return "undecided" if verdict.get("outcome") == "undecided" else "failed"
 
 
 def _session(session: dict[str, Any]) -> str:
