@@ -135,7 +135,9 @@ class Neural:
         lines = sorted(range(len(refs.rows)), key=lambda line: blind.run[refs.rows[line]])
         order = np.argsort(blind.sample, kind="stable")
         order = order[~_public(blind)[order]]
-        inside, outside = (flags[lines][:, order] for flags in (refs.inside, refs.outside))
+        inside, outside = (
+            flags[lines][:, order] for flags in (refs.inside & ~_calibrated(blind, refs.rows), refs.outside)
+        )
         rng = np.random.default_rng(self.seed)
         chosen = np.zeros_like(inside)
         for flags in (inside, outside):
@@ -164,6 +166,15 @@ def _public(blind: Record) -> Bool[np.ndarray, " sample"]:
     return public_samples(blind) if "public" in blind.signals else np.zeros(blind.n_samples, dtype=bool)
 
 
+def _calibrated(blind: Record, rows: Int[np.ndarray, " row"]) -> Bool[np.ndarray, "row sample"]:
+    """Samples that calibrated a row's quantizer: neither members nor non-members of it."""
+    if blind.calibration is None:
+        return np.zeros((len(rows), blind.n_samples), dtype=bool)
+    lines = [blind.member_runs.index(blind.run[row]) for row in rows]
+    columns = [blind.variants.index(blind.variant[row]) for row in rows]
+    return blind.calibration[lines, columns]
+
+
 def _check_both(blind: Record, member: Bool[np.ndarray, " row"], whose: str) -> None:
     if member.all() or not member.any():
         raise blind.error(
@@ -189,13 +200,13 @@ def _evidence(
             raise blind.error(f"{name}: this attack needs the signal [row, sample, {third}; got {axes}")
     if blind.axes.get("label") != ("sample",):
         raise blind.error("label: this attack needs the signal [sample], the true classes; got none such")
-    own = slice(None) if samples is None else samples
-    return Evidence(
-        blind.signal("outputs")[row][own],
-        blind.signal("label")[own],
-        blind.signal("hidden")[row][own] if hidden else None,
-        blind.sample[own],
+    everything = Evidence(
+        blind.signal("outputs")[row],
+        blind.signal("label"),
+        blind.signal("hidden")[row] if hidden else None,
+        blind.sample,
     )
+    return everything if samples is None else everything.take(samples)
 
 
 def _joined(parts: Sequence[Evidence]) -> Evidence:

@@ -96,7 +96,7 @@ class Attacker:
 def fit(
     learner: Learner,
     evidence: Evidence,
-    member: Bool[np.ndarray, " sample"],
+    member: np.ndarray,
     seed: int,
     init: Attacker | None,
 ) -> Attacker:

@@ -18,10 +18,10 @@ class Evidence:
     """One model's answers on some samples; arrays of NumPy or tensors, kept as NumPy.
 
     Attributes:
-        outputs: Raw logits. One column ``z`` stands for the two logits (0, z).
-        label: True classes, 0 … C - 1.
-        hidden: What the last layer of the model takes in (white box only).
-        sample: Ids, numbers or text, that settle the order of samples before anything is drawn; the order
+        outputs: Raw logits [sample, class]. One column ``z`` stands for the two logits (0, z).
+        label: True classes [sample], 0 … C - 1.
+        hidden: What the last layer of the model takes in [sample, feature] (white box only).
+        sample: Ids [sample], numbers or text, that settle the order of samples before anything is drawn; the order
             given when None. Ids may repeat (several models' answers in one).
 
     Raises:
@@ -32,10 +32,10 @@ class Evidence:
         2
     """
 
-    outputs: Float[np.ndarray, "sample out"]
-    label: Int[np.ndarray, " sample"]
-    hidden: Float[np.ndarray, "sample feature"] | None = None
-    sample: np.ndarray | None = None
+    outputs: Any
+    label: Any
+    hidden: Any = None
+    sample: Any = None
 
     def __post_init__(self) -> None:
         put = self.__dict__.__setitem__
@@ -138,7 +138,9 @@ def _matrix(name: str, values: Any, rows: int | None) -> np.ndarray:
         raise ValueError(f"{name}: expected {rows} rows as in outputs, got {len(array)}")
     bad = ~np.isfinite(array).all(axis=1)
     if bad.any():
-        raise ValueError(f"{name}: row {int(bad.argmax())} is NaN or infinite ({int(bad.sum())} such rows)")
+        raise ValueError(
+            f"{name}: sample number {int(bad.argmax())} has NaN or infinite values ({int(bad.sum())} such)"
+        )
     return array
 
 
@@ -152,5 +154,5 @@ def _classes(label: np.ndarray, rows: int, classes: int) -> np.ndarray:
         raise ValueError(f"{expected}, got {label.dtype} such as {label[:1].tolist()}")
     wrong = (label < 0) | (label >= classes) | (label != np.floor(label))
     if wrong.any():
-        raise ValueError(f"{expected}, got {label[wrong][0]} in row {int(wrong.argmax())}")
+        raise ValueError(f"{expected}, got {label[wrong][0]} for sample number {int(wrong.argmax())}")
     return label.astype(np.int64)

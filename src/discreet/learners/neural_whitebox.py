@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet._types import Bool, Float
+from discreet._types import Float
 from discreet.attacks._references import check_choice
 from discreet.learners._attacker import Attacker, Streams, check_settings, fit
 from discreet.learners._evidence import Evidence, log_odds, residual, squashed
@@ -89,7 +89,7 @@ class NeuralWhitebox:
     def fit(
         self,
         inputs: Evidence,
-        member: Bool[np.ndarray, " sample"],
+        member: np.ndarray,
         *,
         seed: int,
         init: Attacker | None = None,
@@ -98,7 +98,7 @@ class NeuralWhitebox:
 
         Args:
             inputs: What the model says about them, ``hidden`` included.
-            member: Which of them trained the model; both kinds are there.
+            member: Which of them trained the model, true or false [sample]; both kinds are there.
             seed: Settles the held-out part, the first weights and the batches.
             init: Start from this attacker, for ``tune`` epochs, instead of from scratch.
 
