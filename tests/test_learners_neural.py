@@ -297,7 +297,7 @@ def test_fine_tuning_reaches_what_training_from_scratch_does_in_fewer_epochs() -
         layer.weight = nn.Parameter((layer.weight / step).round() * step, requires_grad=False)
     rounded = Evidence(coarse(x), y, coarse[:2](x), np.arange(1000))
     judged = np.arange(1000) % 2 == 1
-    for learner in (replace(BLACK, epochs=60, tune=10), replace(WHITE, epochs=30, tune=10)):
+    for learner in (replace(BLACK, epochs=50, tune=10), replace(WHITE, epochs=20, tune=10)):
         learner = replace(learner, lr=1e-3, patience=0)
         before = learner.fit(*half(full, member), seed=0)
         scratch, tuned = (learner.fit(*half(rounded, member), seed=0, init=init) for init in (None, before))

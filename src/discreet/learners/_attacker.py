@@ -17,6 +17,8 @@ from discreet._spread import one_torch_thread
 from discreet._types import Bool, Float
 from discreet.learners._balanced import balanced, held_out
 from discreet.learners._evidence import Evidence
+from discreet.optimizers import SLOTS, step_of
+from discreet.recipe import Recipe
 
 __all__ = ["Attacker", "Learner", "Streams", "check_settings", "fit"]
 
@@ -142,17 +144,34 @@ def _train(
     watch = _Watch(network, _rows(streams, np.flatnonzero(out)), member[out], learner.patience)
     if init is not None:
         watch(0)
-    optimizer = torch.optim.Adam(network.parameters(), learner.lr, fused=True)
+    descend = _Descent(network, learner.lr)
     wide = torch.from_numpy(member)
     for epoch in range(1, 1 + (learner.epochs if init is None else learner.tune)):
         for batch in balanced(member[rows], learner.batch_size, rng):
             own = rows[batch]
-            optimizer.zero_grad()
-            _cross_entropy(network(_rows(streams, own)), wide[own]).mean().backward()
-            optimizer.step()
+            descend(_cross_entropy(network(_rows(streams, own)), wide[own]).mean())
         if watch(epoch):
             break
     return watch.best()
+
+
+class _Descent:
+    """Adam, by the function behind ``torch.optim.Adam``, whose first step loads two seconds of compiler."""
+
+    def __init__(self, network: nn.Module, lr: float) -> None:
+        self.live = dict(network.named_parameters())
+        self.params = {name: value.detach() for name, value in self.live.items()}
+        self.moments = {
+            slot: {name: torch.zeros_like(value) for name, value in self.params.items()}
+            for slot in SLOTS["adam"]
+        }
+        self.update, self.count = step_of(Recipe(optimizer="adam", lr=lr)), 0
+
+    def __call__(self, loss: Tensor) -> None:
+        gradients = torch.autograd.grad(loss, list(self.live.values()))
+        self.count += 1
+        with torch.no_grad():
+            self.update(self.params, dict(zip(self.params, gradients, strict=True)), self.moments, self.count)
 
 
 class _Watch:
