@@ -122,7 +122,7 @@ def test_untouched_scores_are_those_of_fresh_non_members() -> None:
     p = []
     for seed in range(25):
         data = planted(seed, 300, leak=0.0)
-        method = Quantile(learner="ridge", seed=seed)
+        method = Quantile(learner="ridge", folds=2, seed=seed)
         scores = method(data.blind("0"), 0)
         own = scores[method.untouched(data.blind("0"), 0)]
         fresh = scores[judged(data)][:8]
@@ -132,11 +132,17 @@ def test_untouched_scores_are_those_of_fresh_non_members() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "more"), [("", 0.1), ("ridge", 0.14), ("pinball(head='gaussian', epochs=60)", 0.1)]
+    ("spec", "more"),
+    [
+        (RIDGE, 0.14),
+        pytest.param("quantile", 0.1, marks=pytest.mark.slow),
+        pytest.param("quantile(learner=\"pinball(head='gaussian')\")", 0.1, marks=pytest.mark.slow),
+        pytest.param("quantile(learner='lightgbm')", 0.1, marks=pytest.mark.slow),
+        pytest.param("quantile(learner='catboost')", 0.1, marks=pytest.mark.slow),
+    ],
 )
-def test_beats_one_threshold_where_samples_differ(method: str, more: float) -> None:
+def test_beats_one_threshold_where_samples_differ(spec: str, more: float) -> None:
     data = planted(1, 1500, leak=1.0)
-    spec = f'quantile(learner="{method}")' if method else "quantile"
     assert area(data, spec) > area(data, "marginal") + more
     assert area(data, "loss") == pytest.approx(area(data, "marginal"))
 
@@ -213,7 +219,7 @@ def test_fitted_samples_are_scored_out_of_fold() -> None:
 
 def test_same_seed_same_bytes() -> None:
     data = planted(8, 300, leak=1.0)
-    for spec in ("quantile(learner='pinball(epochs=5)')", "quantile(learner='lightgbm(trees=3)')"):
+    for spec in ("quantile(learner='pinball(epochs=5)')", "quantile(learner='catboost(trees=3)')"):
         one = values(data, spec)
         assert np.array_equal(one, values(data, spec))
         order = np.random.default_rng(0).permutation(300)

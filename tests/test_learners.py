@@ -79,7 +79,7 @@ def test_sorting_lowers_the_summed_loss_by_hand() -> None:
     q=arrays(np.float64, (5, 6), elements=st.floats(-50, 50)),
     s=arrays(np.float64, 5, elements=st.floats(-50, 50)),
 )
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_sorting_never_raises_the_summed_loss(q: np.ndarray, s: np.ndarray) -> None:
     before, after = (pinball_loss(each, s, SIX).sum(axis=1) for each in (q, np.sort(q, axis=1)))
     assert (after <= before + 1e-9).all()
@@ -113,7 +113,7 @@ def test_attained_is_the_inverse_of_the_quantiles() -> None:
     q=arrays(np.float64, 6, elements=st.integers(-3, 3).map(float)),
     s=arrays(np.float64, 8, elements=st.integers(-16, 16).map(lambda k: k / 4), unique=True),
 )
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_attained_makes_no_ties(q: np.ndarray, s: np.ndarray) -> None:
     s = np.sort(s)
     found = attained(SIX, np.tile(np.sort(q), (8, 1)), s, 0.01)
