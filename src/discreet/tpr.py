@@ -100,6 +100,8 @@ def tpr_at_fpr(
     high = min(1.0, value + stretch * _mean(ends[:, 1] - rates))
     how = "binomial mixture over the threshold" + (", runs x samples crossed" if crossing else "")
     others = min(len(part.others) for part in parts)
+    # At such a rate the population's threshold may lie above every sample's: nobody may be caught, in any run.
+    low = low if allowed(fpr, others) else 0.0
     return OperatingPoint(
         fpr=fpr,
         tpr=Estimate(value, low, high, int((truth & mask).any(axis=0).sum()), level, how),
