@@ -113,11 +113,13 @@ def one_line(text: str) -> str:
 def test_help_names_every_command(discreet: Run) -> None:
     code, out, err = discreet("--help")
     assert (code, err) == (0, "")
-    for command in ("demo", "rank", "quantize", "report", "gate", "status", "selftest"):
+    for command in ("demo", "rank", "attack", "audit", "quantize", "report", "gate", "status", "selftest"):
         assert f" {command} " in out
 
 
-@pytest.mark.parametrize("command", ["demo", "rank", "quantize", "report", "gate", "status", "selftest"])
+@pytest.mark.parametrize(
+    "command", ["demo", "rank", "attack", "audit", "quantize", "report", "gate", "status", "selftest"]
+)
 def test_every_command_has_an_example(discreet: Run, command: str) -> None:
     code, out, _ = discreet(command, "--help")
     assert code == 0
@@ -422,8 +424,20 @@ def test_gate_judges(discreet: Run, run_dir: Path) -> None:
     assert (verdict["schema"], verdict["passed"]) == ("discreet.gate/1", True)
     code, out, err = discreet("gate", run_dir, "--require", "rank:sign < 9", "--require", "r > 1000")
     assert (code, err) == (1, "")
-    assert "not passed: r of" in out
-    assert not json.loads((run_dir / "gate.json").read_text())["passed"]
+    assert "failed: r of" in out
+    assert json.loads((run_dir / "gate.json").read_text())["outcome"] == "failed"
+    code, out, err = discreet("gate", run_dir, "--require", "rank:sign < 9", "--require", "auc < 0.6")
+    assert (code, err) == (2, "")
+    assert "cannot be judged: auc of" in out
+    assert out.endswith("undecided\n")
+    verdict = json.loads((run_dir / "gate.json").read_text())
+    assert (verdict["outcome"], verdict["passed"]) == ("undecided", False)
+    assert "gate.json: undecided" in status_of(discreet, run_dir)
+
+
+def status_of(discreet: Run, run_dir: Path) -> str:
+    (run_dir / "manifest.json").write_text('{"schema": "discreet.manifest/1", "sessions": []}')
+    return discreet("status", run_dir)[1]
 
 
 @pytest.mark.parametrize(

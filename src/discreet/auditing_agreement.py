@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -16,13 +15,6 @@ __all__ = ["agreement", "name_of"]
 
 _DRAWS = 1000
 _FEWEST = 3
-
-
-class _Figure(Protocol):
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
 
 
 def name_of(row: Attack) -> str:
@@ -74,7 +66,7 @@ def _r(row: Ranked) -> float:
 
 def _draws(
     values: Float[np.ndarray, " variant"],
-    figures: Sequence[_Figure],
+    figures: Sequence[Ranked] | Sequence[Attack],
     level: float,
     rng: np.random.Generator,
 ) -> Float[np.ndarray, "draw variant"]:

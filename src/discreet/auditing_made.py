@@ -15,7 +15,7 @@ from discreet._json import read_as
 from discreet._words import label, listing
 from discreet.attacked import LeftOut, dependence
 from discreet.audit import Analysis, Audit
-from discreet.audit_leaks import Attack, Exposed, OfClass, Paired
+from discreet.audit_leaks import Exposed, OfClass, Paired
 from discreet.auditing_agreement import agreement, name_of
 from discreet.auditing_rows import FPR, MOST_CLASSES, classes, exposed, paired
 from discreet.auditing_units import Unit, Units
@@ -112,6 +112,9 @@ def put(audit: Audit, made: Made, progress: Callable[[float], None]) -> tuple[Au
         ],
         "classes left out": list(dict.fromkeys(complaints)),
         "sentences of the summary": len(summary),
+        "agreement from elsewhere": {
+            analysis.name: [row.with_ for row in analysis.agreement] for analysis in base.analyses
+        },
     }
     extra = tuple(sentence for sentence in base.summary if sentence not in summarize(base.analyses[0]))
     summary = (*summary, *extra)
@@ -127,9 +130,8 @@ def _without(audit: Audit) -> Audit:
     about = audit.settings.get(_KEY)
     if not isinstance(about, Mapping):
         return audit
-    names = about["names"]
     mine = _notes(about)
-    analyses = tuple(_plain(analysis, names) for analysis in audit.analyses)
+    analyses = tuple(_plain(analysis, about) for analysis in audit.analyses)
     extra = audit.summary[about["sentences of the summary"] :]
     return replace(
         audit,
@@ -140,11 +142,10 @@ def _without(audit: Audit) -> Audit:
     )
 
 
-def _plain(analysis: Analysis, names: Sequence[str]) -> Analysis:
-    rows = tuple(row for row in analysis.attacks if row.attack not in names)
-    told = {name_of(row) for row in analysis.attacks if row.attack in names and row.attack != LOSS}
-    told |= {name_of(Attack("", LOSS, f"tpr@{FPR:g}", 0.0))}
-    agreed = tuple(row for row in analysis.agreement if row.with_ not in told)
+def _plain(analysis: Analysis, about: Mapping[str, Any]) -> Analysis:
+    rows = tuple(row for row in analysis.attacks if row.attack not in about["names"])
+    before = about["agreement from elsewhere"].get(analysis.name, ())
+    agreed = tuple(row for row in analysis.agreement if row.with_ in before)
     return replace(analysis, attacks=rows, agreement=agreed, roc=(), exposed=(), classes=(), paired=())
 
 
