@@ -171,6 +171,26 @@ def test_warm_start_learns_from_full_precision_first() -> None:
         assert np.array_equal(*same)
 
 
+def test_warm_start_is_fine_tuning() -> None:
+    record = know_half(bank(variants=("full", "sign"), samples=200), 0)
+    known, label = np.asarray(record.signal("known")[2]), record.signal("label")
+    assert (record.run[2], record.variant[2:4]) == ("1", ("full", "sign"))
+    full, sign = (Evidence(record.signal("outputs")[row], label, sample=record.sample) for row in (2, 3))
+    learner = NeuralBlackbox(posterior=(32,), label=(8,), fusion=(16,), epochs=8, tune=2)
+    rows = np.flatnonzero(known >= 0)
+    before = learner.fit(full.take(rows), known[rows] == 1, seed=3)
+    after = learner.fit(sign.take(rows), known[rows] == 1, seed=3, init=before)
+    method = Neural(
+        "blackbox(posterior=(32,), label=(8,), fusion=(16,), epochs=8, tune=2)", start="full", seed=3
+    )
+    assert np.array_equal(attack(record, method, run="1", variant="sign").values, after.score(sign))
+    told_less = np.array(record.signal("known"))
+    told_less[3] = -1  # nothing known of the target itself: other runs teach, full precision first here too
+    other = attack(changed(record, known=told_less), method, run="1", variant="sign").values
+    cold = attack(changed(record, known=None), replace(method, start=""), run="1", variant="sign").values
+    assert not np.array_equal(other, cold)
+
+
 def test_at_most_so_many_answers_are_drawn_evenly() -> None:
     record = bank(runs=6)
     method = Neural(most=200)
@@ -303,7 +323,10 @@ def test_known_halves_are_drawn_for_each_run_and_from_ids() -> None:
     known = know_half(record, 0).signal("known")
     assert np.array_equal(known[0], known[1])  # one run, one knowledge
     share = ((known[0] >= 0) & (known[2] >= 0))[record.signal("public") == 0].mean()
-    assert 0.15 < share < 0.35  # other runs' halves are drawn apart
+    assert 0.15 < share < 0.35  # other runs' halves are drawn apart, ...
+    member = np.asarray(record.member)
+    twins = know_half(replace(record, member=member[[0, 0, 2, 3]]), 0).signal("known")
+    assert not np.array_equal(twins[0], twins[2])  # ... even if they were trained on the same samples
     order = np.random.default_rng(0).permutation(400)
     assert np.array_equal(know_half(record.take_samples(order), 0).signal("known"), known[:, order])
     assert np.array_equal(know_half(record.take_rows([2, 3, 0, 1]), 0).signal("known"), known[[2, 3, 0, 1]])
