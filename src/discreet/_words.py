@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 __all__ = [
     "among",
+    "figure",
     "heading",
     "interval",
     "label",
@@ -171,6 +172,23 @@ def heading(name: str) -> str:
     if first in _ACRONYMS:
         return first.upper() + shown[len(first) :]
     return shown[:1].upper() + shown[1:]
+
+
+def figure(metric: str) -> str:
+    """Write what an attack's figure is: a rate at its false positive rate, or the metric as it is.
+
+    Example:
+        >>> figure("tpr@0.001") == "TPR at 0.1\\u00a0% FPR", figure("auc"), figure("balanced_accuracy")
+        (True, 'AUC', 'Balanced accuracy')
+    """
+    name, _, at = metric.partition("@")
+    try:
+        chosen = float(at) if name == "tpr" else math.nan
+    except ValueError:
+        chosen = math.nan
+    if math.isfinite(chosen):
+        return f"TPR at {rate(chosen)} FPR"
+    return "Epsilon at least" if metric == "epsilon" else heading(metric.replace("_", " "))
 
 
 def listing(items: Sequence[str], limit: int = 4) -> str:

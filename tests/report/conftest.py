@@ -170,6 +170,106 @@ def analysis_json(name: str, values: dict[str, float], note: str = "") -> dict[s
     }
 
 
+NAMES = ("lira(mode='offline')", "loss", "rmia", "base", "metric(kind='correctness')", "reference")
+
+
+def _figures(name: str, r: float, attack: str, place: int) -> list[dict[str, Any]]:
+    """Every figure of one attack on one variant."""
+    base = _attack(name, r) | {"attack": attack}
+    area = min(0.99, base["value"] + 0.02 * place)
+    rows = [base | {"value": area, "low": area - 0.015, "high": min(1.0, area + 0.015)}]
+    for fpr in (0.1, 0.01, 0.001, 0.0001):
+        rate = min(1.0, fpr * (2 + place) * area)
+        told = {"fpr": fpr, "realised_fpr": fpr, "resolvable": fpr > 0.0005, "needs": round(1 / fpr)}
+        ends = {"value": rate, "low": 0.8 * rate, "high": min(1.0, 1.3 * rate)}
+        rows.append(base | ends | told | {"metric": f"tpr@{fpr:g}"})
+    rows.append(base | {"metric": "advantage", "value": -0.01, "low": -0.03, "high": 0.02})
+    return [*rows, base | {"metric": "epsilon", "value": 0.4, "low": 0.4, "high": None}]
+
+
+def _curve(name: str, attack: str, gain: float) -> dict[str, Any]:
+    rates = np.geomspace(1 / 1900, 1, 40)
+    caught = np.minimum(1, gain * rates**0.8) * (rates > 0.002 * (gain < 1))
+    return {
+        "variant": name,
+        "attack": attack,
+        "fpr": rates.tolist(),
+        "tpr": np.maximum.accumulate([*caught[:-1], 1.0]).tolist(),
+        "resolvable": 1 / 1900,
+    }
+
+
+def _exposed(name: str, attack: str) -> list[dict[str, Any]]:
+    counts = {"runs": 8, "others": 8, "accused": 0, "fpr": 0.01}
+    return [
+        {"variant": name, "attack": attack, "sample": f"m{i}", "label": str(i % 2), "caught": 8 - i // 5}
+        | counts
+        | {"mean_rank": 0.999 - i / 1000}
+        for i in range(20)
+    ]
+
+
+def _paired(name: str, attack: str, gap: float) -> list[dict[str, Any]]:
+    answer = "less" if gap + 0.01 < 0 else "more" if gap - 0.01 > 0 else "not told apart"
+    row = {
+        "variant": name,
+        "against": "full",
+        "attack": attack,
+        "value": gap,
+        "low": gap - 0.01,
+        "high": gap + 0.01,
+    }
+    return [row | {"metric": metric, "answer": answer} for metric in ("auc", "tpr@0.01")]
+
+
+def attacked_json(name: str, values: dict[str, float]) -> dict[str, Any]:
+    """An analysis as ``discreet audit`` leaves it."""
+    raw = analysis_json(name, values)
+    names = [row["variant"] for row in raw["ranking"]["variants"]]
+    shown = NAMES[:2]
+    classes = [
+        {
+            "variant": n,
+            "attack": shown[0],
+            "label": label,
+            "metric": metric,
+            "value": 0.6,
+            "low": 0.5,
+            "high": 0.7,
+        }
+        | {"members": 1200, "nonmembers": 1300}
+        for n in names
+        for label in ("0", "1")
+        for metric in ("auc", "tpr@0.01")
+    ]
+    agreed = [
+        {"with": f"{attack} attack {figure}", "spearman": -0.7, "low": -0.9, "high": 0.1, "n": len(names) - 1}
+        for attack in NAMES
+        for figure in ("AUC", "TPR@0.01")
+    ]
+    return raw | {
+        "attacks": [row for i, a in enumerate(NAMES) for n in names for row in _figures(n, values[n], a, i)],
+        "roc": [_curve(n, a, 1.6 - i) for i, a in enumerate(shown) for n in names],
+        "exposed": [row for n in names for row in _exposed(n, shown[0])],
+        "classes": classes,
+        "paired": [
+            row
+            for a in shown
+            for i, n in enumerate(names)
+            if n != "full"
+            for row in _paired(n, a, i / 100 - 0.05)
+        ],
+        "agreement": agreed,
+    }
+
+
+def attacked() -> dict[str, Any]:
+    """Six attacks on nine variants; the second analysis shares them, and so has figures and agreement alone."""
+    first = attacked_json("attacked, every epoch", SPECS)
+    second = attacked_json("attacked, every fourth epoch", {n: r / 3 for n, r in SPECS.items()})
+    return audit_json(first, second | {"roc": [], "exposed": [], "classes": [], "paired": []})
+
+
 def audit_json(*analyses: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """An audit around some analyses, with its summary."""
     training = {"runs": RUNS, "epochs": STEPS, "optimizer": "adam", "lr": 1e-3}
@@ -241,6 +341,19 @@ def hostile() -> dict[str, Any]:
     for row in analysis["curves"]:
         row["signal"] = HOSTILE[0] + row["signal"]
     analysis["agreement"][0]["with"] = HOSTILE[0]
+    names = [row["variant"] for row in analysis["ranking"]["variants"]]
+    analysis["roc"] = [_curve(name, HOSTILE[i], 0.5) for name in names for i in (1, 4)]
+    analysis["exposed"] = [
+        row | {"sample": HOSTILE[i]} for i, row in enumerate(_exposed(names[0], HOSTILE[0])[:8])
+    ]
+    analysis["classes"] = [
+        {"variant": name, "attack": HOSTILE[1], "label": HOSTILE[0], "metric": HOSTILE[2], "value": 0.5}
+        for name in names
+    ]
+    analysis["paired"] = [
+        row | {"against": names[1], "attack": HOSTILE[4], "metric": HOSTILE[6] + row["metric"]}
+        for row in _paired(names[0], "", -0.2)
+    ]
     return raw
 
 
@@ -290,6 +403,7 @@ def extremes() -> dict[str, Any]:
 
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "realistic": realistic,
+    "attacked": attacked,
     "hostile": hostile,
     "ranking-only": ranking_only,
     "one-variant": one_variant,

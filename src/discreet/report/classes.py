@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from discreet._words import interval, label, number, whole
-from discreet._words import rate as rate_of
+from discreet._words import figure, interval, label, number, whole
 from discreet.report.markup import join
 from discreet.report.table import code, note, table
 from discreet.report.view import Section, View
@@ -20,7 +19,7 @@ def classes(view: View) -> Section | None:
     found = {(row.variant, row.label, row.metric): row for row in rows}
     head = ["Variant", "Class"]
     for metric in metrics:
-        head += [_name(metric), f"{view.level} interval"]
+        head += [figure(metric), f"{view.level} interval"]
     cells = []
     order = view.in_order(row.variant for row in rows)
     keys = dict.fromkeys((row.variant, row.label) for row in rows)
@@ -37,8 +36,3 @@ def classes(view: View) -> Section | None:
     )
     shown = table(f"By class, {view.analysis.name}", [*head, "Members", "Non-members"], cells, text=(0, 1))
     return Section("classes", "Class by class", join(words, shown))
-
-
-def _name(metric: str) -> str:
-    name, _, rate = metric.partition("@")
-    return f"TPR at {rate_of(float(rate))} FPR" if rate else name.upper()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from discreet._words import interval, label, number
-from discreet._words import rate as rate_of
+from discreet._words import figure, interval, label, number
 from discreet.audit import Paired
 from discreet.report.markup import Markup, join, node
 from discreet.report.table import code, note, table
@@ -39,7 +38,7 @@ def _table(view: View, attack: str, rows: Sequence[Paired]) -> Markup:
     found = {(row.variant, row.metric): row for row in rows}
     head = ["Variant"]
     for metric in metrics:
-        head += [f"By {_name(metric)}", f"Difference, {view.level} interval"]
+        head += [f"By {figure(metric)}", f"Difference, {view.level} interval"]
     cells = []
     for name in view.in_order(row.variant for row in rows):
         line: list[str] = [code(view.names[name])]
@@ -50,11 +49,6 @@ def _table(view: View, attack: str, rows: Sequence[Paired]) -> Markup:
     against = view.names[rows[0].against]
     caption = f"Compared with {against}, {label(attack, 40)} attack, {view.analysis.name}"
     return table(caption, head, cells, text=(0, *range(1, len(head), 2)))
-
-
-def _name(metric: str) -> str:
-    name, _, rate = metric.partition("@")
-    return f"TPR at {rate_of(float(rate))} FPR" if rate else name.upper()
 
 
 def _answer(row: Paired) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from discreet._words import heading, interval, label, number, whole
-from discreet._words import rate as rate_of
+from discreet._words import figure, interval, label, number, whole
 from discreet.audit import Attack
 from discreet.report.bits import bits
 from discreet.report.drawing import Figure
@@ -39,7 +38,7 @@ def _all(view: View) -> Markup:
     metrics = list(dict.fromkeys(row.metric for row in view.analysis.attacks))
     order = view.in_order(variant for variant, _ in by_name)
     names = sorted(by_name, key=lambda name: order.index(name[0]))
-    head = ("Variant", "Attack", *map(_title, metrics), "Members", "Non-members", "Runs")
+    head = ("Variant", "Attack", *map(figure, metrics), "Members", "Non-members", "Runs")
     rows = [
         (
             code(view.names[variant]),
@@ -56,13 +55,6 @@ def _all(view: View) -> Markup:
     )
     shown = table(f"Figures of every attack, {view.analysis.name}", head, rows, text=(0, 1))
     return more("Every figure of every attack", shown, words, on_paper=False)
-
-
-def _title(metric: str) -> str:
-    name, _, rate = metric.partition("@")
-    if name == "tpr":
-        return f"TPR at {rate_of(float(rate))} FPR"
-    return "Epsilon at least" if name == "epsilon" else heading(metric.replace("_", " "))
 
 
 def _cell(row: Attack | None) -> str:
