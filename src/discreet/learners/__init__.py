@@ -7,7 +7,7 @@ learner's own affair, loaded when the learner is.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet import _find
 from discreet.learners._levels import LEVELS, check_level, pinball_loss
@@ -16,10 +16,16 @@ from discreet.learners._search import search
 from discreet.learners._selection import Candidate, Selection, deal, fold_seed, held_out_pinball, select
 from discreet.learners._space import Choice, Range
 
+if TYPE_CHECKING:
+    from discreet.learners._attacker import Attacker
+    from discreet.learners._evidence import Evidence
+
 __all__ = [
     "LEVELS",
+    "Attacker",
     "Candidate",
     "Choice",
+    "Evidence",
     "Predictor",
     "QuantileLearner",
     "Range",
@@ -35,6 +41,18 @@ __all__ = [
     "search",
     "select",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Evidence":  # these two need torch
+        from discreet.learners._evidence import Evidence
+
+        return Evidence
+    if name == "Attacker":
+        from discreet.learners._attacker import Attacker
+
+        return Attacker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def names() -> tuple[str, ...]:

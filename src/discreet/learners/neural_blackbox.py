@@ -48,7 +48,9 @@ class NeuralBlackbox:
         weight_std: Deviation of the initial weights; None: He's.
 
     Example:
-        >>> import numpy as np
+        A safety test needs the model's answers as arrays or tensors, and no record.
+
+        >>> from discreet.learners import Evidence
         >>> rng = np.random.default_rng(0)
         >>> member = np.arange(400) < 200
         >>> z = rng.normal(size=(400, 1)) + 2 * member[:, None]  # one logit; members' is higher

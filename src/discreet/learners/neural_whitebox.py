@@ -54,6 +54,7 @@ class NeuralWhitebox:
         weight_std: Deviation of the initial weights; None: He's.
 
     Example:
+        >>> from discreet.learners import Evidence
         >>> rng = np.random.default_rng(0)
         >>> member = np.arange(200) < 100
         >>> z, hidden = rng.normal(size=(200, 3)), rng.normal(size=(200, 6)) + member[:, None]
