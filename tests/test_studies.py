@@ -55,11 +55,13 @@ def test_every_attack_on_every_variant_with_what_it_is_worth(made: tuple[Path, L
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")} == stamps
 
 
+@pytest.mark.slow
 def test_regressors_and_shadows(tmp_path: Path) -> None:
     learners = ("pinball(epochs=1)", "pinball(epochs=2)", "pinball(head='gaussian', epochs=2)")
     found = regressors(tmp_path, "adult", scale=TINY, learners=learners)
     assert tuple(each.learner for each in found.regressors) == learners
     assert all(len(each.pinball) == len(each.auc) == len(each.tpr) == 4 for each in found.regressors)
+    assert found.by_auc is not None
     assert -1 <= found.by_auc.low <= found.by_auc.value <= found.by_auc.high <= 1
     by = {(each.attack, each.references): each for each in found.shadows}
     assert len(by) == 11

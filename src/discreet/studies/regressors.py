@@ -20,7 +20,7 @@ from discreet.bank import BankSettings, bank
 from discreet.exposure import Exposure, expose
 from discreet.mlp import MLP
 from discreet.records import Record
-from discreet.stats import Comparison, Estimate, auc, compare, spearman, tpr_at_fpr
+from discreet.stats import Comparison, Estimate, auc, compare, roc, spearman, tpr_at_fpr
 from discreet.store import Store
 from discreet.studies.leakage import Scale, content_of, with_features
 from discreet.studies.tasks import Task, task
@@ -99,7 +99,7 @@ class Regressors:
         scale: How large it was.
         regressors: One entry a regressor.
         by_auc: Spearman correlation of held-out pinball and AUC over regressors, the mean over targets (-1: the claim
-            holds fully).
+            holds fully); None where fewer than two targets tell.
         by_tpr: The same for TPR at 1 % FPR.
         shadows: Attacks with matched and with simpler references; beside them the loss, and the quantile attack with
             the regressor of least held-out loss.
@@ -108,8 +108,8 @@ class Regressors:
     data: Mapping[str, Any]
     scale: Scale
     regressors: tuple[Regressor, ...]
-    by_auc: Estimate
-    by_tpr: Estimate
+    by_auc: Estimate | None
+    by_tpr: Estimate | None
     shadows: tuple[Shadows, ...]
 
 
@@ -202,18 +202,24 @@ def _regressor(store: Store, record: Record, learner: str) -> tuple[Regressor, E
     e = dataclasses.replace(expose(record, "loss", "full"), attack="quantile", scores=told["scores"])
     runs = list(zip(e.scores, e.member, e.keep, strict=True))
     area = tuple(auc(s, y, keep=k).value for s, y, k in runs)
-    caught = tuple(tpr_at_fpr(s, y, FPR, keep=k).tpr.value for s, y, k in runs)
+    caught = tuple(float(roc(s, y, keep=k).at(np.array([FPR]))[0]) for s, y, k in runs)
     return Regressor(learner, tuple(told["pinball"].tolist()), area, caught), e
 
 
-def _agreement(pinball: Sequence[Sequence[float]], power: Sequence[Sequence[float]]) -> Estimate:
-    """Mean over targets of the Spearman correlation over regressors, with a t interval over targets."""
+def _agreement(pinball: Sequence[Sequence[float]], power: Sequence[Sequence[float]]) -> Estimate | None:
+    """Mean over targets of the Spearman correlation over regressors, with a t interval over targets.
+
+    Targets for which all regressors are equally strong say nothing; None if there are not two others.
+    """
     from scipy import stats
 
-    found = [
-        spearman(np.array(lost), np.array(won)).value
+    pairs = [
+        (np.array(lost), np.array(won))
         for lost, won in zip(zip(*pinball, strict=True), zip(*power, strict=True), strict=True)
     ]
+    found = [spearman(lost, won).value for lost, won in pairs if np.ptp(won) > 0 and np.ptp(lost) > 0]
+    if len(found) < 2:
+        return None
     mean, n = float(np.mean(found)), len(found)
     half = float(stats.t.ppf(0.975, n - 1) * np.std(found, ddof=1) / np.sqrt(n))
     return Estimate(mean, max(-1.0, mean - half), min(1.0, mean + half), n, 0.95, "t interval over targets")

@@ -22,8 +22,8 @@ def to_json(found: Regressors) -> dict[str, Any]:
         "scale": asdict(found.scale),
         "regressors": [asdict(each) for each in found.regressors],
         "spearman": {
-            "pinball and auc": found.by_auc.to_json(),
-            "pinball and tpr@0.01": found.by_tpr.to_json(),
+            name: None if each is None else each.to_json()
+            for name, each in (("pinball and auc", found.by_auc), ("pinball and tpr@0.01", found.by_tpr))
         },
         "shadows": [
             {
@@ -66,5 +66,7 @@ def to_markdown(found: Regressors) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _show(figure: Estimate) -> str:
+def _show(figure: Estimate | None) -> str:
+    if figure is None:
+        return "not defined"
     return f"{figure.value:.3f} ({figure.low:.3f} to {figure.high:.3f})".replace("-", "−")
