@@ -64,6 +64,10 @@ def small() -> JSON:
         "pairwise": [pair, lone],
     }
     point = {"runs": 2, "spearman": 0.5, "low": 0.1, "high": 0.9}
+    counts = {"runs": 4, "caught": 3, "others": 4, "accused": 0, "mean_rank": 0.9, "fpr": 0.01}
+    exposed = {"variant": "a", "attack": "loss", "sample": "7", **counts}
+    gap = {"value": -0.1, "low": -0.2, "high": -0.05, "answer": "less"}
+    paired = {"variant": "a", "against": "b", "attack": "loss", "metric": "auc", **gap}
     analysis = {
         "name": "first",
         "note": "",
@@ -75,6 +79,10 @@ def small() -> JSON:
         "attacks": [
             {"variant": "a", "attack": "loss", "metric": "auc", "value": 0.6, "low": 0.5, "high": 0.7}
         ],
+        "roc": [{"variant": "a", "attack": "loss", "fpr": [0.1, 1], "tpr": [0.2, 1], "resolvable": 0.1}],
+        "exposed": [exposed],
+        "classes": [{"variant": "a", "attack": "loss", "label": "1", "metric": "auc", "value": 0.6}],
+        "paired": [paired],
         "agreement": [{"with": "loss attack AUC", "spearman": None}],
         "curves": [{"variant": "a", "signal": "loss", "steps": [1, 2], "mean": [0.5, None]}],
         "lambda": [{"variant": "a", "rank": [2, 3], "median": [0.1, 0.2], "deciding": [3, 1]}],
@@ -209,6 +217,18 @@ LAWS = [
     ("analyses.0.lambda.0.deciding", [1], ": expected 2 numbers, one a step, got 1"),
     (f"{ROW}.low", 1.0, "analyses[0].ranking.variants[0]: " + TURNED.format(1.0, 0.02)),
     ("analyses.0.attacks.0.low", 0.8, "analyses[0].attacks[0]: " + TURNED.format(0.8, 0.7)),
+    ("analyses.0.roc.0.tpr", [1.0], ": expected 2 numbers, one a rate, got 1"),
+    ("analyses.0.roc.0.tpr.1", 0.1, ": expected rates from 0 to 1, ascending, got 0.1"),
+    ("analyses.0.roc.0.variant", "z", UNKNOWN),
+    ("analyses.0.exposed.0.caught", 5, ": expected a count from 0 to 4, got 5"),
+    ("analyses.0.exposed.0.variant", "z", UNKNOWN),
+    ("analyses.0.classes.0.variant", "z", UNKNOWN),
+    ("analyses.0.paired.0.against", "z", UNKNOWN),
+    (
+        "analyses.0.paired.0.answer",
+        "more",
+        ': an interval of -0.2 to -0.05 says "less", got "more"',
+    ),
     (f"{ROW}.variant", "b", 'analyses[0].ranking.variants[1]: the name "b" is taken already'),
 ]
 
@@ -218,6 +238,15 @@ def test_laws_between_numbers_are_checked(path: str, value: Any, message: str) -
     with pytest.raises(AuditError) as error:
         Audit.from_json(put(small(), path, value))
     assert str(error.value) == spoken(path, message)
+
+
+def test_an_audit_without_the_newer_lists_stays_valid() -> None:
+    raw = small()
+    for name in ("roc", "exposed", "classes", "paired"):
+        del raw["analyses"][0][name]
+    audit = Audit.from_json(raw)
+    assert (audit.analyses[0].roc, audit.analyses[0].paired) == ((), ())
+    validator("audit").validate(raw)
 
 
 def test_two_analyses_need_two_names() -> None:

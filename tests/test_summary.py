@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from discreet._json import read_as
-from discreet.audit import Agreement, Analysis, RankTable, Stability
+from discreet.audit import Agreement, Analysis, Attack, Paired, RankTable, RocCurve, Stability
 from discreet.summary import headline, needed_samples, pairs_told_apart, summarize
 
 NBSP = "\u00a0"
@@ -236,3 +236,40 @@ def test_names_cannot_break_out_of_their_backticks() -> None:
     assert sentence.count("`") == 4
     assert "\n" not in sentence
     assert len(sentence) < 250
+
+
+def attacked(values: dict[str, float], resolvable: bool = True) -> Analysis:
+    """Three variants, two attacks; the first is the strongest."""
+    rows = tuple(
+        Attack(name, attack, "tpr@0.01", v / n, v / n - 0.01, v / n + 0.01, more={"resolvable": resolvable})
+        for n, attack in enumerate(("lira", "loss"), 1)
+        for name, v in values.items()
+    )
+    curves = tuple(RocCurve("full", attack, (0.1, 1.0), (0.2, 1.0), 0.1) for attack in ("lira", "loss"))
+    pairs = tuple(
+        Paired("sign", "full", "lira", metric, -0.2, -0.3, -0.1, "less") for metric in ("auc", "tpr@0.01")
+    ) + (Paired("u4", "full", "lira", "tpr@0.01", 0.0, -0.1, 0.1, "not told apart"),)
+    flags = {"full": ["full-precision-reference"]}
+    r: dict[str, float | None] = {"sign": 0.03, "u4": 0.02, "full": 0.01}
+    return analysis(r, flags=flags, attacks=rows, roc=curves, paired=pairs)
+
+
+def test_what_the_strongest_attack_finds_is_said() -> None:
+    said = summarize(attacked({"sign": 0.05, "u4": 0.2, "full": 0.21}))
+    assert (
+        f"At a false positive rate of 1{NBSP}%, the strongest attack (`lira`) finds 21.0{NBSP}% (20.0{NBSP}% to "
+        f"22.0{NBSP}%) of the members of `full`, and from 5.0{NBSP}% of those of `sign` to 20.0{NBSP}% of those of `u4`."
+    ) in said
+    assert (
+        "Compared with `full` on the same records, there leak: `sign` less than it; `u4` an amount not told apart from it."
+    ) in said
+    assert not any("strongest" in each for each in summarize(attacked({"full": 0.2}, resolvable=False)))
+
+
+def test_many_cross_checks_are_one_sentence() -> None:
+    rows = [Agreement(f"a{i} attack AUC", -0.8, -0.9, -0.7) for i in range(3)]
+    rows += [Agreement("b attack AUC", 0.8, 0.7, 0.9), Agreement("c attack AUC", None)]
+    said = summarize(analysis({"a": 0.1, "b": 0.05}, agreement=tuple(rows)))
+    wanted = "Of 5 figures of attacks, 3 agree with the order by r, 1 contradict it and 1 neither confirm nor contradict it."
+    assert wanted in said
+    assert not any(each.startswith("As a cross-check") for each in said)

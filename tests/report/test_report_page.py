@@ -281,6 +281,30 @@ def test_losses_far_apart_get_an_axis_each() -> None:
     assert words in render(Audit.from_json(audit_json(raw)))
 
 
+def test_an_attacked_audit_says_what_was_found(pages: dict[str, str]) -> None:
+    page = pages["attacked"]
+    words = re.sub(r"\s+", " ", Tree(page).words())
+    for heading in ("What attacks find", "Less than the original?", "Most exposed records", "Class by class"):
+        assert f">{heading}</h2>" in page
+        assert (
+            page.count(f"{heading}</h2>") + page.count(f"{heading}</h4>") == 1
+        )  # the second shares its variants
+    assert page.count("Cross-check by attack") >= 2
+    assert "not resolvable: needs 10,000 non-members" in words
+    assert "the strongest attack, lira(mode='offline')" in words
+    assert "leaks less" in words
+    assert "20 found in every run" not in words
+    assert "5 of the first 20 found in every run that trained on them" in words
+    assert words.count("8 of 8 runs") == 5 * 9
+    assert "exposed.csv beside this page has every record" in words
+
+
+def test_older_audits_keep_their_figure_of_the_loss_attack(pages: dict[str, str]) -> None:
+    assert "AUC of the loss attack against r" in pages["realistic"]
+    assert "What attacks find" not in pages["realistic"]
+    assert "AUC of every attack against r" in pages["attacked"]
+
+
 def test_an_unknown_diagnostic_is_shown_as_it_is(pages: dict[str, str]) -> None:
     assert "<strong>from-the-future</strong>" in pages["hostile"]
 
@@ -385,7 +409,8 @@ def test_sections_have_unique_names(audits: dict[str, Audit]) -> None:
 
 
 MODULES = (
-    "_json", "_words", "audit", "gate", "summary", "report.advice", "report.markup", "report.palette", "report.view",
+    "_json", "_words", "audit", "gate", "requirement", "summary", "report.advice", "report.markup",
+    "report.palette", "report.view",
 )  # fmt: skip
 
 
