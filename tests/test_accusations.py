@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from discreet._types import Bool, Float
 from discreet.accusations import accuse, benjamini_hochberg
-from discreet.conformal import p_values
+from discreet.conformal import p_values, realised_band
 from discreet.records import Record, RecordError
 
 
@@ -67,6 +67,13 @@ def test_benjamini_hochberg_is_the_step_up_rule(ranks: list[int], percent: int) 
     cut = sorted(exact)[max(passing) - 1] if passing else Fraction(-1)
     got = benjamini_hochberg(np.array([rank / 40 for rank in ranks]), percent / 100)
     assert got.tolist() == [p <= cut for p in exact]
+
+
+def test_a_p_value_on_the_line_is_rejected() -> None:
+    """1 % of 3 / 9 is 1 / 300, and floats make the line a bit lower."""
+    assert 0.01 * 3 / 9 < 1 / 300
+    p = np.array([1 / 300] * 3 + [1.0] * 6)
+    assert benjamini_hochberg(p, 0.01).tolist() == [True] * 3 + [False] * 6
 
 
 def test_public_samples_calibrate_an_attack_that_looks_at_the_target_alone() -> None:
@@ -186,6 +193,8 @@ def test_groups_have_their_own_rows() -> None:
     assert found.calibration == 100
     single = accuse(record, "loss", run="0", variant="sign", alpha=0.05)
     assert found.low < single.low < single.high < found.high
+    # The smaller group's band is the wider one; both bands hold together.
+    assert (found.low, found.high) == realised_band(100, 0.05, level=0.975)
     lira = accuse(record, "lira", run="0", variant="sign", alpha=0.05, groups=label)
     assert lira.source == "other runs"
     assert 6 * 30 < lira.calibration < 6 * 60

@@ -134,6 +134,17 @@ def test_many_rows_take_the_short_way_to_the_same_loss() -> None:
     )
 
 
+@pytest.mark.parametrize("seed", [0, 53, 56, 75])
+def test_a_wrong_first_guess_is_corrected(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So few rows at once that the first fit puts many others on the wrong side."""
+    monkeypatch.setattr("discreet.shifts._AT_ONCE", 24)
+    rng = np.random.default_rng(seed)
+    masks = {name: rng.random(120) < 0.5 for name in "abc"}
+    t = rng.normal(size=120) * (1 + 5 * masks["a"]) + 3 * masks["b"]
+    design = np.column_stack([np.ones(120), *masks.values()]).astype(float)
+    assert fit_shifts(t, masks, 0.2).loss == pytest.approx(naive_shifts(t, design, 0.8), rel=1e-9)
+
+
 def test_pinball_is_least_at_the_quantile() -> None:
     s = np.arange(1.0, 101)
     losses = [round(pinball(s - q, 0.99), 6) for q in (98, 99, 99.5, 100, 101)]
