@@ -237,14 +237,13 @@ def _verdict(row: Agreement) -> str:
 def _many_attacks(analysis: Analysis) -> Iterator[str]:
     """One sentence for all cross-checks."""
     told = [_verdict(row) for row in analysis.agreement]
+    words = {
+        "agrees": ("agrees with the order by r", "agree with the order by r"),
+        "contradicts": ("contradicts it", "contradict it"),
+        "neither": ("neither confirms nor contradicts it", "neither confirm nor contradict it"),
+    }
     parts = [
-        f"{told.count(kind)} {words}"
-        for kind, words in (
-            ("agrees", "agree with the order by r"),
-            ("contradicts", "contradict it"),
-            ("neither", "neither confirm nor contradict it"),
-        )
-        if kind in told
+        f"{told.count(kind)} {both[told.count(kind) > 1]}" for kind, both in words.items() if kind in told
     ]
     yield f"Of {len(told)} figures of attacks, {listing(parts)}."
 
@@ -292,14 +291,13 @@ def _compared(analysis: Analysis) -> Iterator[str]:
         answer: [_quoted(row.variant) for row in rows if row.answer == answer]
         for answer in ("less", "more", "not told apart")
     }
-    words = {
-        "less": "less than it",
-        "more": "more than it",
-        "not told apart": "an amount not told apart from it",
-    }
-    parts = [f"{listing(names)} {words[answer]}" for answer, names in by_answer.items() if names]
+    words = {"less": ("leaks less", "leak less"), "more": ("leaks more", "leak more")}
+    words["not told apart"] = ("is not told apart from it", "are not told apart from it")
+    parts = [
+        f"{listing(names)} {words[answer][len(names) > 1]}" for answer, names in by_answer.items() if names
+    ]
     if parts:
-        yield f"Compared with {_quoted(first.against)} on the same records, there leak: {'; '.join(parts)}."
+        yield f"Compared with {_quoted(first.against)} on the same records, {listing(parts)}."
 
 
 _LOW_RATE = "tpr@0.01"
