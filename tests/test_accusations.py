@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -257,3 +257,19 @@ def test_false_discovery_rate(repeats: int) -> None:
     error = np.std(shares) / np.sqrt(repeats)
     assert np.mean(shares) < 0.2 * 140 / 200 + 3 * error
     assert np.mean(shares) > 0.2 * 140 / 200 - 0.04 - 3 * error
+
+
+def test_quantile_is_calibrated_on_what_its_fit_left_alone() -> None:
+    record = bank(9, leak=3.0, runs=2, pool=200, public=300)
+    x = np.random.default_rng(0).normal(size=(500, 3))
+    record = replace(
+        record, signals={**record.signals, "features": x}, axes={"features": ("sample", "feature")}
+    )
+    method = "quantile(learner='ridge', label=False)"
+    found = accuse(record, method, run="1", variant="sign", alpha=0.1)
+    assert (found.source, found.calibration) == ("public", 90)
+    member = record.membership("1")[:200]
+    rate = np.isin(found.sample, found.accused)
+    assert rate[member].mean() > 0.5
+    low, high = realised_band(90, 0.1, level=0.999, judged=100)
+    assert low <= rate[~member].mean() <= high
