@@ -145,6 +145,8 @@ def test_deal_keeps_every_class_out_of_any_one_fold() -> None:
     assert np.bincount(fold).tolist() == [40] * 5
     for each in range(5):
         assert set(y[fold != each]) == {"a", "b", "c"}
+    two = deal(np.arange(10), np.array(list("daaaadaaaa")), 5)
+    assert two[0] != two[5]
     with pytest.raises(ValueError, match="y: label 'd' has one row only"):
         deal(np.arange(7), np.array(list("aabbccd")), 3)
     with pytest.raises(ValueError, match="at least 5 rows for 5 folds, got 4"):

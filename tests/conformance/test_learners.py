@@ -115,6 +115,10 @@ def test_nothing_to_learn(spec: str, constant: str) -> None:
     s = np.full_like(s, -2.5) if constant != "x" else s
     found = parse(spec).fit(x, None, s, levels=LEVELS, seed=0)
     assert np.isfinite(found.quantiles(x, None)).all()
+    if constant == "x":  # then there is one distribution for all
+        assert found.quantiles(x, None)[0, 1:4] == pytest.approx(
+            np.quantile(s, LEVELS[1:4]), abs=s.std() + 1e-9
+        )
     apart = found.score(x[:2] * 0 + x[0], None, np.array([-2.5, 0.0]))
     assert np.isfinite(apart).all()
     assert apart[1] > apart[0]
