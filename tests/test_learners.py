@@ -289,7 +289,7 @@ def test_ridge_residuals_are_those_of_fits_without_the_row() -> None:
 def test_ridge_log_scale_is_stationary() -> None:
     x, s = linear(7, 200)
     table, squares = _with_constant(x), s**2
-    b = _log_scale(table, squares, 2.0)
+    b = _log_scale(table, squares, 2.0, np.zeros(3))
     slope = table.T @ (1 - squares * np.exp(-2 * (table @ b))) + np.diag([2e-7, 2, 2]) @ b
     assert slope == pytest.approx(np.zeros(3), abs=1e-3)
 

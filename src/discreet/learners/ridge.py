@@ -56,7 +56,7 @@ class Ridge:
         for _ in range(self.rounds):
             weight = np.exp(-2 * _held(table @ spread, spread[0]))
             mean, left_out = _weighted_ridge(table, target, weight, self.penalty)
-            spread = _log_scale(table, left_out**2, self.penalty)
+            spread = _log_scale(table, left_out**2, self.penalty, spread)
 
         def outputs(x: np.ndarray, y: np.ndarray | None) -> np.ndarray:
             rows = _with_constant(design.table(x, y))
@@ -92,20 +92,27 @@ def _weighted_ridge(
 
 
 def _log_scale(
-    table: Float[np.ndarray, "n column"], squares: Float[np.ndarray, " n"], penalty: float
+    table: Float[np.ndarray, "n column"],
+    squares: Float[np.ndarray, " n"],
+    penalty: float,
+    start: Float[np.ndarray, " column"],
 ) -> Float[np.ndarray, " column"]:
-    """Newton's method for log sigma = table @ b, with steps halved until the likelihood rises; it is convex."""
+    """Newton's method for log sigma = table @ b, with steps halved until the likelihood rises; it is convex.
+
+    It begins at ``start`` or at one scale for all, whichever is likelier.
+    """
     # No residual at all would ask for a scale of zero.
     squares = np.maximum(squares, 1e-12)
     weights = _penalties(table, penalty)
-    b = np.zeros(table.shape[1])
-    b[0] = np.log(squares.mean()) / 2
+    flat = np.zeros(table.shape[1])
+    flat[0] = np.log(squares.mean()) / 2
 
     def loss(b: np.ndarray) -> float:
         eta = table @ b
         with np.errstate(over="ignore"):
             return float((eta + squares * np.exp(-2 * eta) / 2).sum() + b @ weights @ b / 2)
 
+    b = min(flat, start, key=loss)
     best = loss(b)
     for _ in range(100):
         ratio = squares * np.exp(-2 * (table @ b))
