@@ -34,8 +34,8 @@ def public_samples(blind: Record) -> Bool[np.ndarray, " sample"]:
 
     Those that the signal ``public`` marks; without it, those that took part in no run whose membership is known.
     These are non-members of the target too where runs draw from one pool and the rest is set aside; where
-    each run draws its own, some may be the target's members, which weakens the attack and makes p-values
-    too large, never too small.
+    each run draws its own, some may be the target's members: the attack is weaker, and p-values are too large
+    as long as members score higher.
 
     Raises:
         RecordError: The signal is malformed or marks a known member, or nothing says who is no member.
