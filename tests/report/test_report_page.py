@@ -293,9 +293,8 @@ def test_an_attacked_audit_says_what_was_found(pages: dict[str, str]) -> None:
     assert "not resolvable: needs 10,000 non-members" in words
     assert "the strongest attack, lira(mode='offline')" in words
     assert "leaks less" in words
-    assert "20 found in every run" not in words
     assert "5 of the first 20 found in every run that trained on them" in words
-    assert words.count("8 of 8 runs") == 5 * 9
+    assert words.count("8 of 8 runs") == 5 * 4
     assert "exposed.csv beside this page has every record" in words
 
 

@@ -52,7 +52,7 @@ def _description(view: View, shown: dict[str, list[RocCurve]]) -> str:
         for name, curves in list(shown.items())[:20]
     )
     return (
-        "True positive rate over false positive rate, both on logarithmic axes, one panel per variant. "
+        "TPR over FPR, both on logarithmic axes, one panel per variant. "
         f"{label(next(iter(shown.values()))[0].attack, 60)}: {listed}."
     )
 
@@ -80,7 +80,7 @@ def _table(view: View, attack: str, rows: Sequence[RocCurve]) -> Markup:
     rates = [rates[i] for i in thin(len(rates), MOST_RATES)]
     cells = [(percent(rate, 3), *(percent(_at(row, rate), 2) for row in rows)) for rate in rates]
     head = ("False positive rate", *(code(view.names[row.variant]) for row in rows))
-    return table(f"True positive rates of the {label(attack, 40)} attack, {view.analysis.name}", head, cells)
+    return table(f"TPR by FPR of the {label(attack, 40)} attack, {view.analysis.name}", head, cells)
 
 
 # ---- the figure -----------------------------------------------------------------------------------------
