@@ -79,7 +79,7 @@ def _table(view: View, attack: str, rows: Sequence[RocCurve]) -> Markup:
     rates = sorted({rate for row in rows for rate in row.fpr})
     rates = [rates[i] for i in thin(len(rates), MOST_RATES)]
     cells = [(percent(rate, 3), *(percent(_at(row, rate), 2) for row in rows)) for rate in rates]
-    head = ("False positive rate", *(code(view.names[row.variant]) for row in rows))
+    head = ("FPR", *(code(view.names[row.variant]) for row in rows))
     return table(f"TPR by FPR of the {label(attack, 40)} attack, {view.analysis.name}", head, cells)
 
 
