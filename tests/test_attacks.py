@@ -450,3 +450,19 @@ def test_calibration_samples_are_judged_on_request() -> None:
         expose(record(loss - loss.min(), member), "loss", "sign", of="calibration")
     with pytest.raises(ValueError, match='of: expected "member" or "calibration"'):
         expose(data, "loss", "sign", of="queries")
+
+
+def test_samples_outside_the_pool_are_not_judged() -> None:
+    """Runs draw from the first 200 samples; who compares runs sees that the others are in none."""
+    rng = np.random.default_rng(3)
+    member = rng.random((8, 300)) < 0.5
+    member[1::2] = ~member[::2]
+    member[:, 200:] = False
+    loss = rng.gamma(2.0, size=member.shape)  # nothing leaks
+    found = expose(record(loss, member), "reference", "sign")
+    assert np.array_equal(found.keep, np.tile(np.arange(300) < 200, (8, 1)))
+    counted = np.array([np.asarray(record(loss, member).blind(run).member).sum(axis=0) for run in found.runs])
+    assert auc(counted.astype(float), found.member).value > 0.6  # what it would have been given credit for
+    assert auc(counted.astype(float), found.member, keep=found.keep).value == 0.5
+    few = expose(record(loss[:4], member[:4]), "reference", "sign")
+    assert few.keep.all()

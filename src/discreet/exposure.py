@@ -13,6 +13,9 @@ from discreet.records import Record, RecordError
 
 __all__ = ["Exposure", "expose"]
 
+_ENOUGH_RUNS = 4
+"""With fewer other runs, samples of the pool would often be in none of them by chance."""
+
 
 @dataclass(frozen=True, eq=False)
 class Exposure:
@@ -61,7 +64,9 @@ def expose(
 
     Attackers that learn must be judged on other rows than they learn from: samples that the signal ``public``
     [sample] marks (non-members of every run, as the attacker knows) and those of which ``known`` [row, sample] tells
-    the attacker the answer (1 or 0; -1: unknown) are left out, for all attacks alike.
+    the attacker the answer (1 or 0; -1: unknown) are left out, for all attacks alike. So are samples that none of at
+    least four other runs trained on: who compares runs can see that such a sample is outside the pool that runs draw
+    from, and would be given credit for it. Whether a sample is left out depends on the other runs alone.
 
     Args:
         record: Measurements with membership.
@@ -94,7 +99,7 @@ def expose(
         lines = [record.member_runs.index(run) for run in runs]
         calibrating = record.calibration[lines, record.variants.index(variant)]
     rows = [int(record.rows(variant, s.run, s.step)[0]) for s in found]
-    keep = ~_told(record, rows, member)
+    keep = ~(_told(record, rows, member) | np.array([_outside(record.blind(run)) for run in runs]))
     if of == "calibration":
         keep &= _alike(record, variant, member, calibrating)
         member = np.array(calibrating)
@@ -119,6 +124,14 @@ def _alike(
             f"variant {variant!r} are training members and the others not; expected all or none"
         )
     return member == kinds.pop()
+
+
+def _outside(blind: Record) -> Bool[np.ndarray, " sample"]:
+    """Samples that the other runs show to be outside the pool."""
+    others = np.asarray(blind.member)
+    if len(others) < _ENOUGH_RUNS:
+        return np.zeros(blind.n_samples, bool)
+    return ~others.any(axis=0)
 
 
 def _told(
