@@ -15,8 +15,8 @@ import numpy as np
 
 from discreet import attacks
 from discreet._types import Float
-from discreet.attack_specs import brief, chosen
 from discreet.advantage import advantage
+from discreet.attack_specs import brief, chosen
 from discreet.auc import auc
 from discreet.epsilon import EpsilonBound, epsilon_one_run
 from discreet.estimate import Estimate
