@@ -30,7 +30,7 @@ class Ridge:
     """
 
     penalty: float = 3.0
-    rounds: int = 4
+    rounds: int = 3
 
     def __post_init__(self) -> None:
         if not self.penalty > 0:
@@ -121,7 +121,7 @@ def _log_scale(
         tried = next((t for t in 0.5 ** np.arange(30) if loss(b - t * step) < best), 0.0)
         b = b - tried * step
         now = loss(b)
-        if best - now <= 1e-10 * (1 + abs(best)):
+        if best - now <= 1e-7 * (1 + abs(best)):
             break
         best = now
     return b
