@@ -24,7 +24,6 @@ __all__ = ["ATTACKS", "SCALES", "VARIANTS", "Leakage", "Scale", "content_of", "l
 _SCALED = "granularity='channel', scope='weights', scale='absmean'"
 VARIANTS: Mapping[str, str] = {
     "full": "full",
-    "8 bits": f"uniform(bits=8, {_SCALED})",
     "4 bits": f"uniform(bits=4, {_SCALED})",
     "3 bits": f"uniform(bits=3, {_SCALED})",
     "2 bits": f"uniform(bits=2, {_SCALED})",
@@ -38,13 +37,13 @@ ATTACKS = (
     "metric(kind='modified')",
     "attack_p",
     "marginal",
-    "quantile",
+    "quantile(folds=2)",
     "reference",
     "base",
     "rmia",
     "lira(mode='offline')",
     "lira",
-    "neural",
+    "neural(kind='blackbox(epochs=10)', most=2000)",
 )
 
 
