@@ -48,7 +48,9 @@ def study(
         Study, typer.Argument(help="attacks: every attack on every variant. quantile: regressors.")
     ],
     data: Annotated[Data, typer.Option("--data", help="The data set.")] = Data.fashion,
-    scale: Annotated[Size, typer.Option("--scale", help="small: 16 models. paper: 64 models.")] = Size.small,
+    scale: Annotated[
+        Size, typer.Option("--scale", help="small: 16 models (quantile: 8). paper: 64 (16).")
+    ] = Size.small,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -80,7 +82,7 @@ def study(
             told, page = leakage_page.to_json(found), leakage_page.to_markdown(found)
         else:
             fitted = regressors.regressors(
-                where, data, scale=leakage.SCALES[scale], seed=seed, progress=progress
+                where, data, scale=regressors.SCALES[scale], seed=seed, progress=progress
             )
             told, page = regressors_page.to_json(fitted), regressors_page.to_markdown(fitted)
     save(where / "study.json", dumps(told))

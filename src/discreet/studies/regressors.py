@@ -25,7 +25,7 @@ from discreet.store import Store
 from discreet.studies.leakage import Scale, content_of, with_features
 from discreet.studies.tasks import Task, task
 
-__all__ = ["REGRESSORS", "Regressor", "Regressors", "Shadows", "regressors"]
+__all__ = ["REGRESSORS", "SCALES", "Regressor", "Regressors", "Shadows", "regressors"]
 
 REGRESSORS: Mapping[str, tuple[str, ...]] = {
     "fashion": (
@@ -49,6 +49,9 @@ REGRESSORS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Weak and strong ones on purpose."""
+
+SCALES: Mapping[str, Scale] = {"small": Scale(8, 2000, 2000), "paper": Scale(16, 4000, 10_000)}
+"""Every regressor is fitted to every target, so there are fewer targets than in the study of attacks."""
 
 FPR = 0.01
 _WHICH = ("loss", "margin", "confidence")
@@ -188,7 +191,7 @@ def _regressor(store: Store, record: Record, learner: str) -> tuple[Regressor, E
     """Fit one learner to every target, once."""
 
     def fit(aside: Path) -> None:
-        method = Quantile(learner=learner, alpha=FPR)
+        method = Quantile(learner=learner, alpha=FPR, folds=2)
         blinds = [record.blind(run) for run in record.runs]
         fits = [
             method.fit(blind, int(blind.rows("full", run)[0]))
