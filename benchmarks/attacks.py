@@ -67,9 +67,8 @@ def release() -> tuple[Record, float]:
 def main() -> None:
     """Print a line an attack."""
     record, each = release()
-    print(
-        f"{MODELS} networks {FEATURES}-256-{CLASSES} on {PRIVATE // 2:,} samples: {each:.2f} s to train and measure one"
-    )
+    network = f"{FEATURES}-256-{CLASSES}"
+    print(f"{MODELS} networks {network} on {PRIVATE // 2:,} samples: {each:.2f} s to train and measure one")
     half = know_half(record, 0)
     jobs = [(spec, spec, 0, record) for spec in ALONE] + [
         ("neural, half of the answers known", "neural", 0, half)
