@@ -503,3 +503,37 @@ def test_arguments_that_do_not_fit_are_named(change: dict, message: str) -> None
 def test_a_recipe_out_of_range_is_refused(field: str, value: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Recipe(**{field: value})
+
+
+def test_between_epochs_a_state_may_be_revised_and_resumed_to_the_same_bytes(tmp_path) -> None:
+    x, y, subsets = data("bce")
+    recipe = replace(RECIPES["adam"], epochs=4)
+    mask = torch.ones(MODELS, 5, 6)
+    seen: list[int] = []
+
+    def close(state: TrainingState) -> TrainingState:
+        seen.append(state.epoch)
+        if state.epoch != 2:
+            return state
+        narrow = state.masks["0.weight"].clone()
+        narrow[:, :, 0] = 0
+        return replace(state, masks={"0.weight": narrow})
+
+    states: list[TrainingState] = []
+    whole = train(
+        MLP((6, 5, 1)),
+        x,
+        y,
+        subsets,
+        recipe,
+        masks={"0.weight": mask},
+        revise=close,
+        on_state=states.append,
+    )
+    assert seen == [1, 2, 3]
+    assert [int((state.params["0.weight"] == 0).sum()) for state in states] == [0, 0, 25, 25]
+    for epoch in (1, 2, 3):
+        state = TrainingState.load(states[epoch - 1].save(tmp_path / f"{epoch}.safetensors"))
+        again = train(MLP((6, 5, 1)), x, y, subsets, recipe, revise=close, resume=state)
+        for name, value in whole.items():
+            assert torch.equal(value, again[name]), (epoch, name)

@@ -105,7 +105,10 @@ class Ensemble:
             epoch.batch_size,
             epoch.seed,
         )
-        masks = self._inward(self.masks, group.rows)
+        masks = {
+            name: mask.to(group.params[name].dtype)
+            for name, mask in self._inward(self.masks, group.rows).items()
+        }
         for stack in (group.params, *group.moments.values()):
             _multiply(stack, masks)
         first = (epoch.number - 1) * -(-epoch.samples.shape[1] // epoch.batch_size) + 1

@@ -25,7 +25,7 @@ from discreet.stopping import Stopping
 from discreet.training_inputs import check_subsets, fit_masks, fit_stack, key_of, tensors
 from discreet.training_paths import Epoch, Gradients
 from discreet.training_paths.choice import Choice, choose, traits
-from discreet.training_state import TrainingState
+from discreet.training_state import Revise, TrainingState
 
 __all__ = ["Diverged", "train"]
 
@@ -43,6 +43,7 @@ def train(
     masks: Mapping[str, Tensor] | None = None,
     validation: tuple[Tensor | np.ndarray, Tensor | np.ndarray] | None = None,
     gradients: Gradients | None = None,
+    revise: Revise | None = None,
     path: str = "auto",
     workers: int | None = None,
     on_checkpoint: Callable[[int, dict[str, Tensor]], None] | None = None,
@@ -63,9 +64,13 @@ def train(
         model_ids: Ids of the models; 0, 1, 2, … when None. ``subsets[[3]]`` with id 3 gives model 3 of the whole.
         init: A stack to start from.
         masks: For some parameters 0 and 1, of the shape of the stack or of one model: what is 0 stays 0. Masks may be
-            changed in place between epochs; weights and moments are multiplied with them as each epoch begins.
+            changed in place between epochs; weights and moments are multiplied with them as each epoch begins. None:
+            those of ``resume``, if any.
         validation: Inputs and labels for early stopping (``recipe.patience``).
         gradients: Instead of the loss's gradient, what this function returns at each step; see ``Gradients``.
+        revise: Called between two epochs with the state at the end of the first; the second begins with what it
+            returns, which may differ in parameters, moments and masks. A resumed training calls it for the state it
+            resumes from, so what it does must follow from that state.
         path: ``"auto"``, or ``"written"``, ``"func"``, ``"loop"``: see ``training_paths``.
         workers: Threads; None: one a core. Results do not depend on it.
         on_checkpoint: Called after each epoch with its number and all models, which it may keep but not change;
@@ -107,9 +112,10 @@ def train(
         dtype = x.dtype if x.is_floating_point() else torch.float32
         start = initialise(model, [init_seed(seed, each) for each in ids], dtype) if init is None else init
         state = TrainingState.start(fit_stack("init", start, len(ids)), found.trained, recipe, key)
+    state = replace(state, masks=fit_masks(state.masks if masks is None else masks, state.params))
     if initial_checkpoint and on_checkpoint and state.epoch == 0:
         on_checkpoint(0, {name: value.clone() for name, value in state.params.items()})
-    training = _Training(recipe, choice, seed, ids, subsets, fit_masks(masks or {}, state.params), stopping)
+    training = _Training(recipe, choice, seed, ids, subsets, stopping, revise)
     return training.run(state, workers, on_checkpoint, on_state, progress)
 
 
@@ -122,8 +128,8 @@ class _Training:
     seed: int
     ids: tuple[int, ...]
     subsets: Int[np.ndarray, "model n"]
-    masks: dict[str, Tensor]
     stopping: Stopping | None
+    revise: Revise | None
 
     def run(
         self,
@@ -139,17 +145,22 @@ class _Training:
         for epoch in self._epochs(state.epoch):
             if not len(state.active):
                 break
+            if self.revise is not None and state.epoch > 0:
+                revised = self.revise(state)
+                ensemble = ensemble if revised is state else None
+                state = revised
             if ensemble is None:
                 step = step_of(self.recipe)
-                ensemble = Ensemble(self.choice, step, state.active, state.params, state.moments, self.masks)
+                ensemble = Ensemble(self.choice, step, state.active, state.params, state.moments, state.masks)
             ensemble.run(epoch, workers, done.add)
-            if not (on_checkpoint or on_state or self.stopping or epoch.number == self.recipe.epochs):
+            last = epoch.number == self.recipe.epochs
+            if not (on_checkpoint or on_state or self.stopping or self.revise or last):
                 continue
             before = state.stopped
             state = replace(state, epoch=epoch.number, params=ensemble.params(state.params))
             state = state if self.stopping is None else self.stopping.judge(state)
             regroup = not torch.equal(before, state.stopped)
-            if regroup or on_state is not None:
+            if regroup or on_state is not None or self.revise is not None:
                 state = replace(state, moments=ensemble.moments(state.moments))
             ensemble = None if regroup else ensemble
             if on_checkpoint is not None:

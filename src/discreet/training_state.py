@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -17,7 +17,7 @@ from discreet._types import Float, Int
 from discreet.optimizers import SLOTS
 from discreet.recipe import Recipe
 
-__all__ = ["TrainingState"]
+__all__ = ["Revise", "TrainingState"]
 
 SCHEMA = "discreet.training/1"
 
@@ -34,6 +34,8 @@ class TrainingState:
         waited: Epochs since then.
         stopped: The epoch after which a model was stopped early, 0 while it trains.
         key: Hash of all that the training depends on but its length; only a training with the same key can go on.
+        masks: For some parameters which entries may differ from 0, whole stacks. They are those of the training, not
+            copies.
     """
 
     epoch: int
@@ -43,11 +45,12 @@ class TrainingState:
     waited: Int[Tensor, " model"]
     stopped: Int[Tensor, " model"]
     key: str
+    masks: Mapping[str, Tensor] = field(default_factory=dict)
 
     def save(self, path: str | Path) -> Path:
         """Write the state aside and rename it."""
         tensors = {f"params/{name}": value.contiguous() for name, value in self.params.items()}
-        for slot, stack in self.moments.items():
+        for slot, stack in (*self.moments.items(), ("masks", self.masks)):
             tensors |= {f"{slot}/{name}": value.contiguous() for name, value in stack.items()}
         tensors |= {f"model/{name}": getattr(self, name) for name in ("best", "waited", "stopped")}
         about = {"schema": SCHEMA, "epoch": str(self.epoch), "key": self.key}
@@ -74,8 +77,8 @@ class TrainingState:
         for name, value in tensors.items():
             slot, _, rest = name.partition("/")
             groups.setdefault(slot, {})[rest] = value
-        params, model = groups.pop("params"), groups.pop("model")
-        return cls(int(about["epoch"]), params, groups, **model, key=about["key"])
+        params, model, masks = groups.pop("params"), groups.pop("model"), groups.pop("masks", {})
+        return cls(int(about["epoch"]), params, groups, **model, key=about["key"], masks=masks)
 
     @classmethod
     def start(
@@ -114,3 +117,6 @@ class TrainingState:
     def active(self) -> Int[Tensor, " active"]:
         """Positions of the models that still train."""
         return torch.nonzero(self.stopped == 0)[:, 0]
+
+
+Revise = Callable[[TrainingState], TrainingState]
