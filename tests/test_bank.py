@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -148,17 +149,131 @@ def test_what_is_there_is_never_made_again_and_other_content_never_reuses_it(
     assert set(bank(folder, asked, x, y, public=PUBLIC).signals) == {"loss", "label", "params_hash", "public"}
 
 
-def test_code_of_a_module_is_part_of_its_identity() -> None:
+_NETWORK = """
+import torch
+from torch import nn
+
+FACTOR = {factor}
+
+def helper(x):
+    return x {helper}
+
+class Base(nn.Module):
+    @property
+    def gain(self):
+        return {gain}
+
+    def forward(self, x):
+        return helper(self.layer(x - self.mean)) * self.setting * self.gain * FACTOR {base}
+
+class Net(Base):
+    def __init__(self, setting={setting}):
+        super().__init__()
+        self.setting = setting
+        self.register_buffer("mean", torch.tensor({mean}))
+        self.layer = nn.Linear(3, {width})
+
+def made(setting):
+    return lambda: Net(setting)
+"""
+_AS_IS: dict[str, Any] = {
+    "factor": 1,
+    "helper": "",
+    "gain": 1,
+    "base": "",
+    "setting": 1.0,
+    "mean": 0.0,
+    "width": 1,
+}
+
+
+def network(**changes: Any) -> dict[str, Any]:
+    space: dict[str, Any] = {"__name__": "networks"}
+    exec(_NETWORK.format(**{**_AS_IS, **changes}), space)
+    return space
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"factor": 2},
+        {"helper": "+ 1"},
+        {"gain": 2},
+        {"base": "+ 1"},
+        {"setting": 2.0},
+        {"mean": 1.0},
+        {"width": 2},
+    ],
+)
+def test_another_network_of_the_same_name_is_told_apart(change: dict[str, Any]) -> None:
     from discreet.bank.identity import identity
 
-    first, second = (
-        type("Net", (nn.Sequential,), {"forward": forward})
-        for forward in (lambda self, x: nn.Sequential.forward(self, x), lambda self, x: x)
-    )
-    assert identity(first(nn.Linear(3, 1))) == identity(first(nn.Linear(3, 1)))
-    assert identity(first(nn.Linear(3, 1))) != identity(second(nn.Linear(3, 1)))
+    assert identity(network()["Net"]()) == identity(network()["Net"]())
+    assert identity(network(**change)["Net"]()) != identity(network()["Net"]())
+    assert identity(network(**change)["Net"]) != identity(network()["Net"])
+
+
+def test_a_factory_is_known_by_what_it_was_made_with() -> None:
+    from discreet.bank.identity import identity
+
+    made = network()["made"]
+    assert identity(made(1.0)) == identity(made(1.0))
+    assert identity(made(1.0)) != identity(made(2.0))
     assert identity(lambda: nn.Linear(3, 1)) != identity(lambda: nn.Linear(3, 1).double().float())
     assert identity(nn.Linear(3, 1)) != identity(nn.Linear(3, 2))
+
+
+_HASHED = """
+import functools
+from discreet.bank.code import code_of
+
+@functools.lru_cache
+def kept(x):
+    return x in {"a", "b", "c", "d"} or kept(x[1:])
+
+class Way:
+    names = {"a", "b", "c"}
+    def __call__(self, x):
+        return kept(x)
+
+print(code_of(kept), code_of(Way()), code_of(functools.partial(kept, "e")), code_of(Way().__call__))
+"""
+
+
+def test_code_has_one_hash_in_every_process() -> None:
+    found = set()
+    for seed in ("1", "2"):
+        told = {**os.environ, "PYTHONHASHSEED": seed}
+        found.add(
+            subprocess.run([sys.executable, "-c", _HASHED], env=told, capture_output=True, check=True).stdout
+        )
+    assert len(found) == 1
+    assert len(set(found.pop().split())) == 4
+
+
+def test_a_loss_and_a_query_are_known_by_their_code(tmp_path: Path) -> None:
+    x, y = data(24)
+    made = []
+    for factor in (1.0, 3.0):
+
+        def own(z: Tensor, t: Tensor, factor: float = factor) -> Tensor:
+            return factor * nn.functional.softplus(z[:, 0] * (1 - 2 * t))
+
+        plan = replace(
+            PLAN, models=2, variants=("full",), recipe=Recipe(own, optimizer="sgd", epochs=2), task="bce"
+        )
+        made.append(bank(tmp_path, plan, x, y))
+    assert made[0] != made[1]
+    for late in (0, 1):  # the first samples, all zeros, say nothing
+        asked = replace(
+            PLAN, models=2, variants=("full",), queries={"turned": lambda x, late=late: x.roll(late, 1)}
+        )
+        made.append(bank(tmp_path, asked, np.where(np.arange(24)[:, None] < 8, 0, x).astype(np.float32), y))
+    assert made[2] != made[3]
+    from discreet.bank.code import code_of
+
+    assert code_of(shift(0, 1)) == code_of(shift(0, 1))
+    assert code_of(shift(0, 1)) != code_of(shift(1, 0))
 
 
 @dataclass(frozen=True)

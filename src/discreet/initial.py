@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from discreet.forward import stack_of
 from discreet.mlp import MLP
 
-__all__ = ["Architecture", "as_model", "initialise"]
+__all__ = ["Architecture", "as_model", "fresh", "initialise"]
 
 Architecture = MLP | nn.Module | Callable[[], nn.Module]
 
@@ -45,7 +45,7 @@ def initialise(
     """
     if isinstance(architecture, MLP):
         return architecture.init(seeds, dtype)
-    stacks = [stack_of(_fresh(architecture, seed)) for seed in seeds]
+    stacks = [stack_of(fresh(architecture, seed)) for seed in seeds]
     return {
         name: torch.cat(
             [stack[name].to(dtype) if value.is_floating_point() else stack[name] for stack in stacks]
@@ -54,7 +54,8 @@ def initialise(
     }
 
 
-def _fresh(architecture: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
+def fresh(architecture: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
+    """One module, freshly initialised."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if not isinstance(architecture, nn.Module):

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from discreet._types import Int
 from discreet.bank.assignment import Assignment, assign, draw_calibration
+from discreet.bank.code import code_of
 from discreet.bank.compress import compress, identity_of, is_calibrated
 from discreet.bank.identity import identity
 from discreet.bank.settings import BankSettings
@@ -132,6 +133,7 @@ class _Work:
         return {
             "model": identity(self.settings.model),
             "recipe": self.settings.recipe.to_json(),
+            "loss": code_of(self.settings.recipe.loss),
             "seed": self.settings.seed,
             "x": self.x.numpy(),
             "y": self.y.numpy(),
@@ -202,9 +204,9 @@ class _Work:
 
     @cached_property
     def _asked(self) -> list[Any]:
-        """Queries by name and by what they make of the first samples: another function may have an old name."""
+        """Queries by name, code and what they make of the first samples: another function may have an old name."""
         queries = self.settings.queries or {}
-        return [[name, query(self.x[:4]).numpy()] for name, query in queries.items()]
+        return [[name, code_of(query), query(self.x[:4]).numpy()] for name, query in queries.items()]
 
     @cached_property
     def _calibrates(self) -> bool:
