@@ -301,10 +301,10 @@ def test_specs() -> None:
             parse(text)
 
 
-def test_known_halves_are_halves_of_each_class() -> None:
+def test_known_halves_are_halves_of_members_and_of_the_others() -> None:
     record = bank(2, samples=997)
     told = know_half(record, 5)
-    known, label, public = told.signal("known"), record.signal("label"), record.signal("public") == 1
+    known, public = told.signal("known"), record.signal("public") == 1
     assert known.dtype == np.int8
     assert told.axes["known"] == ("row", "sample")
     for row, run in enumerate(record.run):
@@ -313,9 +313,21 @@ def test_known_halves_are_halves_of_each_class() -> None:
         assert np.array_equal(known[row] == 1, member & (known[row] >= 0))
         for kind in (member, ~member & ~public):
             assert abs(2 * (known[row][kind] >= 0).sum() - kind.sum()) <= 1
-            for each in range(3):
-                here = kind & (label == each)
-                assert abs(2 * (known[row][here] >= 0).sum() - here.sum()) <= 2
+
+
+def test_known_halves_say_nothing_about_the_labels_of_the_others() -> None:
+    record = bank(3, samples=600, runs=40, classes=12)
+    known, label = know_half(record, 0).signal("known"), np.asarray(record.signal("label"))
+    member = np.asarray(record.member)
+    share = [
+        np.array([(row[label == each] == 1).sum() / (row[label == each] >= 0).sum() for each in range(12)])[
+            label
+        ]
+        for row in known
+    ]
+    assert auc(
+        np.array(share), member, keep=(known < 0) & (record.signal("public") == 0), level=0.999
+    ).covers(0.5)
 
 
 def test_known_halves_are_drawn_for_each_run_and_from_ids() -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from discreet._types import Bool, Int
+from discreet._types import Int
 from discreet.records import Record
 
 __all__ = ["know_half"]
@@ -19,9 +19,10 @@ __all__ = ["know_half"]
 def know_half(record: Record, seed: int) -> Record:
     """Tell the attacker of each run half of its members and half of its non-members.
 
-    The halves are drawn anew for each run, evenly over the classes of the signal ``label`` if there is one, from the
-    ids of the samples: their order does not matter. Samples marked ``public`` and those that calibrated a row's
-    quantizer stay out of both halves.
+    The halves are drawn anew for each run, from the ids of the samples: their order does not matter. Nothing else
+    about a sample counts. Halves drawn class by class would tell which share of each class trained the model, which
+    differs by chance between runs: an attacker who only reads labels would be right too often, whatever the model.
+    Samples marked ``public`` and those that calibrated a row's quantizer stay out of both halves.
 
     Args:
         record: With the membership of every run.
@@ -53,22 +54,11 @@ def know_half(record: Record, seed: int) -> Record:
 
 def _halves(record: Record, run: str, seed: int) -> Int[np.ndarray, " sample"]:
     member = record.membership(run)
-    label = record.signal("label") if "label" in record.signals else np.zeros(record.n_samples, np.int8)
     public = record.signal("public") == 1 if "public" in record.signals else np.zeros(record.n_samples, bool)
     rng = np.random.default_rng([seed, int.from_bytes(hashlib.blake2b(run.encode(), digest_size=8).digest())])
     order = np.argsort(record.sample, kind="stable")
-    _, classes = np.unique(label, return_inverse=True)
     known = np.full(record.n_samples, -1, np.int8)
     for value in (True, False):
-        rows = order[((member == value) & ~public)[order]]
-        known[rows[_every_second(classes[rows], rng)]] = value
+        rows = rng.permutation(order[((member == value) & ~public)[order]])
+        known[rows[int(rng.integers(2)) :: 2]] = value
     return known
-
-
-def _every_second(classes: Int[np.ndarray, " n"], rng: np.random.Generator) -> Bool[np.ndarray, " n"]:
-    """Half of the positions, of each class half but for one."""
-    shuffled = rng.permutation(len(classes))
-    by_class = shuffled[np.argsort(classes[shuffled], kind="stable")]
-    chosen = np.zeros(len(classes), bool)
-    chosen[by_class[int(rng.integers(2)) :: 2]] = True
-    return chosen
