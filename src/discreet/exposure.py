@@ -131,7 +131,7 @@ def _outside(blind: Record) -> Bool[np.ndarray, " sample"]:
     others = np.asarray(blind.member)
     if len(others) < _ENOUGH_RUNS:
         return np.zeros(blind.n_samples, bool)
-    return ~others.any(axis=0)
+    return np.logical_not(np.any(others, axis=0))
 
 
 def _told(
