@@ -27,8 +27,8 @@ def stream(seed: int, model: int, use: int, *more: int) -> np.random.Generator:
     """Random numbers of a model for another use: 2 or more, as 0 is its start and 1 its orders.
 
     Example:
-        >>> stream(0, 3, 2).integers(10**9) == stream(0, 3, 2).integers(10**9) != stream(0, 4, 2).integers(10**9)
-        True
+        >>> int(stream(0, 3, 2).integers(100)), int(stream(0, 4, 2).integers(100))
+        (9, 70)
     """
     return np.random.Generator(np.random.PCG64(_sequence(seed, model, use, *more)))
 
