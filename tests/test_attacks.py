@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -267,6 +268,25 @@ def test_queries_are_averaged_after_the_logit() -> None:
     assert both == pytest.approx(np.mean(each, axis=0))
 
 
+@pytest.mark.parametrize("spec", ["loss", "metric", "metric('correctness')", "metric(by_class=True)"])
+def test_attacks_on_one_number_take_the_mean_over_queries(spec: str) -> None:
+    rng = np.random.default_rng(0)
+    loss, member = rng.gamma(1.0, size=(5, 2, 30)), rng.random((5, 30)) < 0.5
+    label = np.zeros(30, int)
+    data = record(loss, member, label=label)
+    data = replace(
+        data,
+        signals={**data.signals, "margin": 1 - loss},
+        axes={**data.axes, "margin": ("row", "query", "sample")},
+    )
+    asked = attack(data, spec, run="0", variant="sign").values
+    mean = record(loss.mean(axis=1), member, label=label)
+    if "correct" in spec:
+        assert asked.tolist() == (loss[0] < 1).mean(axis=0).tolist()
+    else:
+        assert asked == pytest.approx(attack(mean, spec, run="0", variant="sign").values)
+
+
 def two_variants(noise: float) -> Record:
     rng = np.random.default_rng(0)
     member = rng.random((8, 600)) < 0.5
@@ -422,10 +442,43 @@ def test_samples_that_the_attacker_was_told_about_are_not_judged() -> None:
     assert (found.members + found.nonmembers) == 150
     with pytest.raises(RecordError, match="known: sample 30 of run '2' is said to be"):
         expose(record(loss, member, known=np.where(known >= 0, 1 - known, -1)), "loss", "sign")
+    for wrong, message in (
+        ({"known": np.full((4, 60), 5, np.int8)}, r"known: expected 1 \(member\), 0 \(non-member\) or -1"),
+        ({"known": np.full(60, -1, np.int8)}, "known: expected the axes row, sample, got sample"),
+        ({"known": member.astype(np.int8)}, "the attacker knows the answer to every sample"),
+        (
+            {"public": np.zeros((4, 60), np.int8)},
+            "public: expected 0 or 1 with the axes sample, got int8, row, sample",
+        ),
+        ({"public": np.full(60, 0.5)}, "public: expected 0 or 1 with the axes sample, got float64, sample"),
+    ):
+        with pytest.raises(RecordError, match=message):
+            expose(record(loss, member, **wrong), "loss", "sign")
     at = int(np.flatnonzero(member[0])[0])
     public[at] = 1
-    with pytest.raises(RecordError, match=f"public: sample {at} is a member of run '0'"):
+    with pytest.raises(RecordError, match=f"public: sample '{at}' is a member of run '0'"):
         expose(record(loss, member, public=public), "loss", "sign")
+
+
+def test_what_is_told_of_one_variant_is_told_of_its_run() -> None:
+    data = two_variants(0.1)
+    member = np.asarray(data.member)
+    known = np.full((16, 600), -1, np.int8)
+    known[2, :100] = member[2, :100]
+    told = replace(data, signals={**data.signals, "known": known})
+    found = expose(told, "loss", "ternary")
+    assert np.array_equal(found.keep, ~((np.arange(8)[:, None] == 2) & (np.arange(600) < 100)))
+
+
+def test_calibration_samples_of_any_variant_of_a_release_are_not_judged() -> None:
+    data = two_variants(0.1)
+    calibration = np.zeros((8, 2, 600), bool)
+    calibration[3, 1, :50] = True
+    data = replace(data, calibration=calibration)
+    assert expose(data, "lira", "sign").keep.all()
+    for spec in ("joint", "joint(variants=('sign', 'ternary'))"):
+        assert (~expose(data, spec, "sign").keep).sum(axis=1).tolist() == [0, 0, 0, 50, 0, 0, 0, 0]
+    assert expose(data, "joint(variants=('sign',))", "sign").keep.all()
 
 
 def test_calibration_samples_are_judged_on_request() -> None:
@@ -464,5 +517,8 @@ def test_samples_outside_the_pool_are_not_judged() -> None:
     counted = np.array([np.asarray(record(loss, member).blind(run).member).sum(axis=0) for run in found.runs])
     assert auc(counted.astype(float), found.member).value > 0.6  # what it would have been given credit for
     assert auc(counted.astype(float), found.member, keep=found.keep).value == 0.5
-    few = expose(record(loss[:4], member[:4]), "reference", "sign")
+    # what blind records of four runs hold is one pair, in plain sight
+    pairs = expose(record(loss[:4], member[:4]), "reference", "sign")
+    assert np.array_equal(pairs.keep, found.keep[:4])
+    few = expose(record(loss[:6:2], member[:6:2]), "reference", "sign")
     assert few.keep.all()

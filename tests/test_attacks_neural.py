@@ -238,7 +238,7 @@ def test_signals_that_are_missing_or_malformed(kind: str) -> None:
         "label: expected the classes 0 to 2, .* got 3 for sample number 0",
     )
     if kind == "whitebox":
-        error(changed(record, hidden=None), r"hidden: this attack needs the signal \[row, sample, feature\]")
+        error(changed(record, hidden=None), r"hidden: this attack needs the signal \[row, sample, unit\]")
     else:
         assert attack(changed(record, hidden=None), method, run="0", variant="sign").values.shape == (400,)
     error(replace(record, member=None), "no membership: this attack needs to know")

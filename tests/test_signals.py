@@ -138,6 +138,11 @@ def test_outputs_and_hidden_are_what_the_module_computes(name: str) -> None:
     task = "bce" if name == "deep" else "ce"
     found = measure_stack(module, {"a": stack, "b": stack}, x, y, task, which=["hidden", "outputs", "loss"])
     assert list(found) == ["hidden", "outputs", "loss"]
+    assert axes_of("hidden") == (
+        "row",
+        "sample",
+        "unit",
+    )  # a record may hold features of the samples beside it
     assert found["loss"].shape == (2, 2, 300)
     for model in (0, 1):
         again = modules()[name]

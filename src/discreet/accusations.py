@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet._types import Bool, Float, Int
 from discreet.attacks import Attack, Scores, attack, parse
-from discreet.attacks._public import public_samples
+from discreet.attacks._public import known_answers, public_samples
 from discreet.conformal import needs as rows_needed
 from discreet.conformal import p_values, realised_band
 from discreet.groups import mondrian
@@ -211,9 +211,11 @@ def _rule(fdr: float | None, alpha: float | None) -> tuple[str, float]:
 
 
 def _told(blind: Record, row: int) -> Bool[np.ndarray, " sample"]:
-    """Samples whose answer the attacker of this row knows."""
+    """Samples whose answer the attacker of this row's run knows."""
     public = _public(blind)
-    return public | (blind.signal("known")[row] >= 0) if "known" in blind.signals else public
+    if "known" not in blind.signals:
+        return public
+    return public | (known_answers(blind, blind.rows(run=blind.run[row])) >= 0).any(axis=0)
 
 
 def _public(blind: Record) -> Bool[np.ndarray, " sample"]:

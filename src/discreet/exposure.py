@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet._types import Bool, Float
-from discreet.attacks import Attack, attack
+from discreet.attacks import Attack, attack, parse
+from discreet.attacks._public import known_answers, public_samples
 from discreet.records import Record, RecordError
 
 __all__ = ["Exposure", "expose"]
@@ -64,9 +65,10 @@ def expose(
 
     Attackers that learn must be judged on other rows than they learn from: samples that the signal ``public``
     [sample] marks (non-members of every run, as the attacker knows) and those of which ``known`` [row, sample] tells
-    the attacker the answer (1 or 0; -1: unknown) are left out, for all attacks alike. So are samples that none of at
-    least four other runs trained on: who compares runs can see that such a sample is outside the pool that runs draw
-    from, and would be given credit for it. Whether a sample is left out depends on the other runs alone.
+    the attacker the answer (1 or 0; -1: unknown), in any row of the target's run, are left out for all attacks. So
+    are samples that none of at least four other runs trained on, or of others that are complementary pairs: who
+    compares runs can see that such a sample is outside the pool that runs draw from, and would be given credit for
+    it. Whether a sample is left out depends on the other runs alone.
 
     Args:
         record: Measurements with membership.
@@ -79,8 +81,8 @@ def expose(
 
     Raises:
         RecordError: No membership in the record, or no such run, variant or step; or ``public`` marks a member,
-            or ``known`` contradicts the membership; or ``of`` asks about calibration samples and there are none,
-            or they are of both memberships.
+            or ``known`` contradicts the membership, or nothing is left to judge;
+            or ``of`` asks about calibration samples and there are none, or they are of both memberships.
         ValueError: ``of`` is neither.
     """
     if of not in ("member", "calibration"):
@@ -97,9 +99,13 @@ def expose(
     calibrating = np.zeros_like(member)
     if record.calibration is not None:
         lines = [record.member_runs.index(run) for run in runs]
-        calibrating = record.calibration[lines, record.variants.index(variant)]
-    rows = [int(record.rows(variant, s.run, s.step)[0]) for s in found]
-    keep = ~(_told(record, rows, member) | np.array([_outside(record.blind(run)) for run in runs]))
+        used = record.calibration[lines][:, _looked_at(record, method, variant)]
+        calibrating = np.asarray(used.any(axis=1))
+    keep = ~(_told(record, runs, member) | np.array([_outside(record.blind(run)) for run in runs]))
+    if not keep.any():
+        raise record.error(
+            "public, known: the attacker knows the answer to every sample; none is left to judge"
+        )
     if of == "calibration":
         keep &= _alike(record, variant, member, calibrating)
         member = np.array(calibrating)
@@ -126,35 +132,35 @@ def _alike(
     return member == kinds.pop()
 
 
+def _looked_at(record: Record, method: Attack | str, variant: str) -> list[int]:
+    """Numbers of the variants that an attack reads: several where they are released together."""
+    together = getattr(parse(method) if isinstance(method, str) else method, "variants", (variant,))
+    return [record.variants.index(name) for name in together or record.variants]
+
+
 def _outside(blind: Record) -> Bool[np.ndarray, " sample"]:
     """Samples that the other runs show to be outside the pool."""
-    others = np.asarray(blind.member)
-    if len(others) < _ENOUGH_RUNS:
-        return np.zeros(blind.n_samples, bool)
-    return np.logical_not(np.any(others, axis=0))
+    times, others = np.asarray(blind.member).sum(axis=0), len(blind.member_runs)
+    in_pairs = others > 0 and bool(np.isin(times, (0, others / 2)).all())
+    return times == 0 if others >= _ENOUGH_RUNS or in_pairs else np.zeros(blind.n_samples, bool)
 
 
 def _told(
-    record: Record, rows: Sequence[int], member: Bool[np.ndarray, "run sample"]
+    record: Record, runs: Sequence[str], member: Bool[np.ndarray, "run sample"]
 ) -> Bool[np.ndarray, "run sample"]:
-    """Samples whose answer the attacker of each row knows beforehand."""
+    """Samples whose answer the attacker of each run knows beforehand, from whichever of its rows."""
     told = np.zeros_like(member)
     if "public" in record.signals:
-        public = record.signal("public").astype(bool)
-        if (member & public).any():
-            run, sample = (int(at[0]) for at in np.nonzero(member & public))
-            raise record.error(
-                f"public: sample {record.sample[sample]} is a member of run {record.run[rows[run]]!r}; expected "
-                "samples that no run trained on"
-            )
-        told |= public
+        told |= public_samples(record)
     if "known" in record.signals:
-        known = record.signal("known")[np.asarray(rows)]
-        if ((known >= 0) & (known != member)).any():
-            run, sample = (int(at[0]) for at in np.nonzero((known >= 0) & (known != member)))
-            raise record.error(
-                f"known: sample {record.sample[sample]} of run {record.run[rows[run]]!r} is said to be "
-                f"{'a member' if known[run, sample] > 0 else 'no member'}, and its membership says otherwise"
-            )
-        told |= known >= 0
+        for at, run in enumerate(runs):
+            known = known_answers(record, record.rows(run=run))
+            wrong = ((known >= 0) & (known != member[at])).any(axis=0)
+            if wrong.any():
+                sample = int(np.argmax(wrong))
+                raise record.error(
+                    f"known: sample {record.sample[sample]} of run {run!r} is said to be "
+                    f"{'no member' if member[at, sample] else 'a member'}, and its membership says otherwise"
+                )
+            told[at] |= (known >= 0).any(axis=0)
     return told

@@ -72,7 +72,7 @@ def measure_stack(
         y: Labels of the samples.
         task: ``"bce"``, ``"ce"`` or ``"mse"``.
         which: Signals, see ``signals``, and besides them ``outputs`` (raw, [..., sample, class]) and
-            ``hidden`` (what the last linear layer is given, [..., sample, feature]); None: ``loss`` and, but for
+            ``hidden`` (what the last linear layer is given, [..., sample, unit]); None: ``loss`` and, but for
             ``mse``, ``margin``.
         queries: Ways to ask about each sample, such as ``queries.MIRRORED``: an axis more before that of the sample.
         dtype: Of the result; computed in float64.

@@ -81,7 +81,7 @@ REGRESSION: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {"absolute_error"
 USUAL: Mapping[str, tuple[str, ...]] = {"bce": ("loss", "margin"), "ce": ("loss", "margin"), "mse": ("loss",)}
 """What is measured when nobody asks for more."""
 
-_WIDE = {"outputs": "class", "hidden": "feature"}
+_WIDE = {"outputs": "class", "hidden": "unit"}
 
 
 def signals(

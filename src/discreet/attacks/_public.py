@@ -11,7 +11,7 @@ from discreet._types import Bool, Int, Num
 from discreet.records import Record
 from discreet.records.laws import quoted
 
-__all__ = ["Roles", "features", "labels", "public_samples", "roles"]
+__all__ = ["Roles", "features", "known_answers", "labels", "public_samples", "roles"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,20 @@ def public_samples(blind: Record) -> Bool[np.ndarray, " sample"]:
             "[sample]"
         )
     return np.logical_not(took_part)
+
+
+def known_answers(blind: Record, rows: Int[np.ndarray, " row"]) -> Int[np.ndarray, "row sample"]:
+    """What the attacker knows of the models in some rows: 1 a member, 0 no member, -1 unknown.
+
+    Raises:
+        RecordError: The signal ``known`` is malformed.
+    """
+    if blind.axes["known"] != ("row", "sample"):
+        raise blind.error(f"known: expected the axes row, sample, got {', '.join(blind.axes['known'])}")
+    known = np.asarray(blind.signal("known")[rows])
+    if not np.isin(known, (-1, 0, 1)).all():
+        raise blind.error("known: expected 1 (member), 0 (non-member) or -1 (unknown), got other numbers")
+    return known
 
 
 def roles(blind: Record, calibrate: float, seed: int) -> Roles:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet._types import Float
+from discreet.attacks._own import own_score
 from discreet.records import Record
 
 __all__ = ["Loss"]
@@ -14,7 +15,7 @@ __all__ = ["Loss"]
 
 @dataclass(frozen=True)
 class Loss:
-    """The lower the loss, the likelier a member: score = -loss, in nats."""
+    """The lower the loss, the likelier a member: score = -loss, in nats, the mean over queries."""
 
     def __call__(self, blind: Record, row: int) -> Float[np.ndarray, " sample"]:
-        return -blind.signal("loss")[row].astype(np.float64)
+        return own_score(blind, row, "loss")

@@ -17,6 +17,8 @@ __all__ = ["Metric"]
 class Metric:
     """One number read off the target's prediction, as it is or against non-members of the same class.
 
+    Of several queries the mean is taken.
+
     Attributes:
         kind: ``"confidence"`` (log of the true label's probability), ``"correctness"`` (1 or 0; a margin above
             0), ``"entropy"`` or ``"modified"``, the last two recorded as signals ``entropy`` and
@@ -55,8 +57,9 @@ class Metric:
             "modified": "modified_entropy",
         }[self.kind]
         values = np.asarray(blind.signal(name)[rows], dtype=np.float64)
-        if values.ndim != 2:
-            raise blind.error(f"{name}: expected axes row, sample, got {', '.join(blind.axes[name])}")
-        if self.kind == "confidence":
-            return -values
-        return (values > 0).astype(np.float64) if self.kind == "correctness" else -values
+        if blind.axes[name] not in (("row", "sample"), ("row", "query", "sample")):
+            raise blind.error(
+                f"{name}: expected axes row, (query,) sample, got {', '.join(blind.axes[name])}"
+            )
+        score = (values > 0).astype(np.float64) if self.kind == "correctness" else -values
+        return score.reshape(len(rows), -1, score.shape[-1]).mean(axis=1)

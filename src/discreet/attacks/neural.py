@@ -15,7 +15,7 @@ import numpy as np
 
 from discreet._find import SpecError, near
 from discreet._types import Bool, Float, Int
-from discreet.attacks._public import public_samples
+from discreet.attacks._public import known_answers, public_samples
 from discreet.attacks._references import references
 from discreet.records import Record, RecordError
 from discreet.records.laws import quoted
@@ -33,7 +33,7 @@ class Neural:
     """Attack network on raw outputs and labels, or also on losses and last-layer gradients.
 
     It reads the signals ``outputs`` [row, sample, class], ``label`` [sample] and, as a white box, ``hidden``
-    [row, sample, feature]. If the signal ``known`` tells something about the target, the network learns from
+    [row, sample, unit]. If the signal ``known`` tells something about the target, the network learns from
     that and nothing else; otherwise from all other runs that have the target's variant. Public samples are
     never learnt from.
 
@@ -154,11 +154,7 @@ def _told(blind: Record, row: int) -> Int[np.ndarray, " sample"] | None:
     """What the attacker knows of the target: 1, 0, or -1 for unknown; None if that is nothing."""
     if "known" not in blind.signals:
         return None
-    if blind.axes["known"] != ("row", "sample"):
-        raise blind.error(f"known: expected the axes row, sample, got {', '.join(blind.axes['known'])}")
-    known = np.asarray(blind.signal("known")[row])
-    if not np.isin(known, (-1, 0, 1)).all():
-        raise blind.error("known: expected 1 (member), 0 (non-member) or -1 (unknown), got other numbers")
+    known = known_answers(blind, np.array([row]))[0]
     return known if (known >= 0).any() else None
 
 
@@ -196,7 +192,7 @@ def _evidence(
             or blind.axes[name][:2] != ("row", "sample")
         ):
             axes = f"axes {', '.join(blind.axes[name])}" if name in blind.signals else "no such signal"
-            third = "class] of raw logits" if name == "outputs" else "feature], what the last layer takes in"
+            third = "class] of raw logits" if name == "outputs" else "unit], what the last layer takes in"
             raise blind.error(f"{name}: this attack needs the signal [row, sample, {third}; got {axes}")
     if blind.axes.get("label") != ("sample",):
         raise blind.error("label: this attack needs the signal [sample], the true classes; got none such")
