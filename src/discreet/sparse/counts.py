@@ -11,7 +11,7 @@ from discreet.sparse.allocations import Allocation, Shapes, parse
 __all__ = ["check_density", "counts", "portion"]
 
 
-def counts(shapes: Shapes, density: float, allocation: Allocation | str = "erk") -> dict[str, int]:
+def counts(shapes: Shapes, density: float | int, allocation: Allocation | str = "erk") -> dict[str, int]:
     """How many weights of each tensor stay.
 
     Each tensor gets the whole part of what the allocation gives it, at least 1; what is then left of the total goes
@@ -49,7 +49,7 @@ def counts(shapes: Shapes, density: float, allocation: Allocation | str = "erk")
     return kept
 
 
-def check_density(density: float) -> None:
+def check_density(density: float | int) -> None:
     """Refuse a density outside (0, 1).
 
     Raises:

@@ -68,6 +68,9 @@ def maskable(
         if isinstance(part, nn.Linear | _ConvNd)
     }
     parameters = dict(module.named_parameters())
+    for name, parameter in parameters.items():
+        if isinstance(parameter, UninitializedParameter):
+            raise SparseError(f"model: {name!r} has no shape yet; run the model once before it is masked")
     able = [name for first in aliases for name in aliases[first] if parameters[first].ndim >= 2]
     _check_patterns("include", include or (), able)
     _check_patterns("exclude", exclude, [name for names in aliases.values() for name in names])
@@ -100,8 +103,6 @@ def _why_kept(
         return "excluded"
     if not chosen:
         return "a bias, norm or other vector" if parameter.ndim < 2 else "not included"
-    if isinstance(parameter, UninitializedParameter):
-        raise SparseError(f"model: {names[0]!r} has no shape yet; run the model once before it is masked")
     if not parameter.requires_grad:
         raise SparseError(
             f"model: {chosen[0]!r} is frozen (requires_grad is False); unfreeze it, or exclude it"

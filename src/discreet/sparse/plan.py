@@ -53,7 +53,7 @@ class Plan:
         False
     """
 
-    density: float
+    density: float | int
     allocation: str | Allocation = "erk"
     prune: str | Prune | None = None
     grow: str | Grow | None = None
@@ -70,9 +70,6 @@ class Plan:
             raise SparseError(f"prune, grow: expected both or neither, got {self.prune!r} and {self.grow!r}")
         if self.batches < 1:
             raise SparseError(f"batches: expected at least 1, got {self.batches}")
-        for name in ("include", "exclude"):
-            if isinstance(getattr(self, name), str):
-                raise SparseError(f"{name}: expected several patterns, got the text {getattr(self, name)!r}")
         self.to_json()
 
     @property

@@ -139,7 +139,7 @@ class _Layer:
         return dropped, _lowest(worth, open_, most)
 
     def _checked(
-        self, rule: Prune | Grow, worth: Float[Tensor, " weight"], read: Bool[Tensor, " weight"]
+        self, rule: Prune | Grow, worth: Tensor, read: Bool[Tensor, " weight"]
     ) -> Float[Tensor, " weight"]:
         if worth.shape != read.shape:
             raise SparseError(

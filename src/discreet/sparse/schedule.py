@@ -15,8 +15,8 @@ class Schedule:
     """Updates at whole intervals, each dropping less than the one before it.
 
     The share that is dropped falls as half a cosine from ``fraction`` at the start to 0 at ``stop``, after which
-    masks are fixed ("Rigging the Lottery: Making All Tickets Winners", section 3). Times are counted in epochs, or steps:
-    whatever the caller counts in.
+    masks are fixed ("Rigging the Lottery: Making All Tickets Winners", section 3). Times are counted in epochs, or
+    steps: whatever the caller counts in.
 
     Attributes:
         interval: Time between updates; None: a thirtieth of the whole training, at least 1.
@@ -32,8 +32,8 @@ class Schedule:
     """
 
     interval: int | None = None
-    fraction: float = 0.5
-    stop: float = 0.75
+    fraction: float | int = 0.5
+    stop: float | int = 0.75
 
     def __post_init__(self) -> None:
         if self.interval is not None and self.interval < 1:

@@ -29,7 +29,7 @@ class Erk:
         [0.0385, 0.1113, 0.9185]
     """
 
-    power: float = 1.0
+    power: float | int = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.power < math.inf:

@@ -1,7 +1,8 @@
 """Drop the weights whose magnitude is below a threshold.
 
-Han et al., "Learning both Weights and Connections for Efficient Neural Networks", section 3: the threshold of a layer is a
-number times the deviation of its weights; the second prune rule of "Safety and Performance, Why not Both?", 4.3.2.
+Han et al., "Learning both Weights and Connections for Efficient Neural Networks", section 3: the threshold of a
+layer is a number times the deviation of its weights. It is the second prune rule of "Safety and Performance, Why not
+Both?", section 4.3.2.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Threshold:
         [0.10000000149011612, inf, inf]
     """
 
-    below: float = 0.5
+    below: float | int = 0.5
     unit: str = "deviation"
 
     def __post_init__(self) -> None:
