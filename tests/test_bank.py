@@ -16,6 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from discreet.attacked import dependence
 from discreet.bank import BankSettings, assign, bank
 from discreet.exposure import expose
 from discreet.measure import measure_stack
@@ -23,7 +24,7 @@ from discreet.mlp import MLP
 from discreet.quantizers import quantize_stack
 from discreet.queries import MIRRORED, shift
 from discreet.recipe import Recipe
-from discreet.records import Record
+from discreet.records import Record, RecordError
 from discreet.stats import auc
 from discreet.training import train
 
@@ -66,6 +67,8 @@ def test_every_private_sample_trains_exactly_half() -> None:
         ({"models": 5}, "models: expected an even number, at least 2, got 5: models come in pairs"),
         ({"public": np.array([9])}, "public: expected positions from 0 to 8, got 9"),
         ({"public": np.arange(8)}, "samples: expected at least 2 that are not public, got 0"),
+        ({"public": np.array([1.5])}, "public: expected positions of samples, whole numbers, got float64"),
+        ({"public": np.zeros(4, bool)}, "public: expected positions of samples, whole numbers, got bool"),
         ({"group": np.zeros(4, int)}, "group: expected one for each of 9 samples, got 4"),
         (
             {"public": np.array([0]), "group": np.zeros(9, int)},
@@ -371,6 +374,34 @@ def test_data_that_cannot_be(tmp_path: Path) -> None:
         bank(tmp_path, PLAN, x, np.where(y, 7, 3))
     with pytest.raises(ValueError, match=r"y: expected numbers, got text \('no', 'yes'\)"):
         bank(tmp_path, PLAN, x, np.where(y, "yes", "no"))
+
+
+def test_ids_are_checked_before_anything_is_trained(tmp_path: Path) -> None:
+    x, y = data(24)
+    plan = replace(PLAN, models=2, variants=("full",))
+    with pytest.raises(ValueError, match="sample: expected one id for each of 24 samples, got 23"):
+        bank(tmp_path, plan, x, y, sample=np.arange(23))
+    with pytest.raises(RecordError, match="sample '0' appears 24 times"):
+        bank(tmp_path, plan, x, y, sample=np.zeros(24, int))
+    assert not (tmp_path / "weights").exists()
+    names = np.array([f"m{i}" for i in range(24)], dtype=object)
+    assert bank(tmp_path, plan, x, y, sample=names).sample[3] == "m3"
+
+
+def test_groups_are_dependent_samples(tmp_path: Path) -> None:
+    x, y = data(24)
+    plan = replace(PLAN, models=2, variants=("full",))
+    alone = bank(tmp_path, plan, x, y, group=np.arange(24))
+    assert "family" not in alone.signals
+    grouped = bank(tmp_path, plan, x, y, group=np.array(list("abcdefghijkl")).repeat(2))
+    assert np.array_equal(grouped.signal("family"), np.arange(12).repeat(2))
+    assert dependence(grouped) is not None
+
+
+def test_a_regression_is_measured_by_its_loss(tmp_path: Path) -> None:
+    x, _ = data(24)
+    plan = BankSettings(MLP((12, 4, 1)), Recipe("mse", epochs=2), models=2)
+    assert set(bank(tmp_path, plan, x, x[:, 0]).signals) == {"loss", "label", "params_hash"}
 
 
 def test_a_class_that_a_half_lacks(tmp_path: Path) -> None:

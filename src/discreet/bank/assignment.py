@@ -35,8 +35,8 @@ def assign(
     samples: int,
     models: int,
     *,
-    public: Int[np.ndarray, " public"] | None = None,
-    group: Int[np.ndarray, " sample"] | None = None,
+    public: np.ndarray | None = None,
+    group: np.ndarray | None = None,
     seed: int = 0,
 ) -> Assignment:
     """Draw training halves in pairs.
@@ -44,7 +44,7 @@ def assign(
     Args:
         samples: Number of samples.
         models: Number of models, even.
-        public: Positions of samples that must train no model.
+        public: Positions of samples that must train no model, or a mask [sample].
         group: Samples of one group are in a half together or not at all; each its own group when None.
         seed: Seed; the first models of more models are the same.
 
@@ -63,6 +63,7 @@ def assign(
         )
     told = np.zeros(samples, bool)
     if public is not None:
+        public = _positions(np.asarray(public), samples)
         wrong = (public < 0) | (public >= samples)
         if wrong.any():
             raise ValueError(f"public: expected positions from 0 to {samples - 1}, got {public[wrong][0]}")
@@ -82,8 +83,19 @@ def assign(
     return Assignment(member, told, spare)
 
 
+def _positions(public: np.ndarray, samples: int) -> Int[np.ndarray, " public"]:
+    """Positions, of a mask as well."""
+    if public.dtype == bool and public.shape == (samples,):
+        return np.flatnonzero(public)
+    if public.ndim != 1 or (public.dtype.kind not in "iu" and public.size):
+        raise ValueError(
+            f"public: expected positions of samples, whole numbers, got {public.dtype} of shape {list(public.shape)}"
+        )
+    return public.astype(np.int64)
+
+
 def _even(
-    private: Int[np.ndarray, " private"], group: Int[np.ndarray, " sample"], seed: int
+    private: Int[np.ndarray, " private"], group: np.ndarray, seed: int
 ) -> tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " spare"]]:
     """Leave out one group of odd size, at random, where the number of samples is odd."""
     if len(private) % 2 == 0:

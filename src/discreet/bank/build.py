@@ -14,7 +14,6 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from discreet._types import Int
 from discreet.bank.assignment import Assignment, assign, draw_calibration
 from discreet.bank.code import code_of
 from discreet.bank.compress import compress, identity_of, is_calibrated
@@ -25,7 +24,7 @@ from discreet.forward import inputs
 from discreet.initial import as_model
 from discreet.losses import as_labels
 from discreet.measure import measure_stack
-from discreet.records import Record, join
+from discreet.records import Record, join, laws
 from discreet.signals import axes_of
 from discreet.store import Store
 from discreet.training import train
@@ -39,8 +38,8 @@ def bank(
     x: Tensor | np.ndarray,
     y: Tensor | np.ndarray,
     *,
-    public: Int[np.ndarray, " public"] | None = None,
-    group: Int[np.ndarray, " sample"] | None = None,
+    public: np.ndarray | None = None,
+    group: np.ndarray | None = None,
     sample: np.ndarray | None = None,
     workers: int | None = None,
     progress: Callable[[float], None] | None = None,
@@ -54,13 +53,14 @@ def bank(
         y: Labels, numbers.
         public: Positions of samples that train no model and that an attacker may learn from.
         group: Groups that a half must not cut, such as molecules of one scaffold; each sample its own when None.
-        sample: Ids of the samples; 0, 1, 2, … when None.
+        sample: Ids of the samples, each once; 0, 1, 2, … when None.
         workers: Threads; None: one a core. Results do not depend on it.
         progress: Called with the share that is done.
 
     Returns:
         A memory-mapped record with a row for each model and variant, the signals asked for, ``label``, ``public`` (if
-        any), ``params_hash``, membership, and ``calibration`` if a variant was calibrated.
+        any), ``family`` (if there are groups of several: their samples depend on each other), ``params_hash``,
+        membership, and ``calibration`` if a variant was calibrated.
 
     Raises:
         ValueError: Data or settings that do not fit.
@@ -81,6 +81,7 @@ def bank(
     store = store if isinstance(store, Store) else Store(store)
     work = _Work(store, settings, torch.as_tensor(x), as_labels(y), public, group, sample, workers)
     tell = progress or (lambda share: None)
+    work.check()
     with store.lock():
         units = work.units
         total, done, parts = len(units) * (len(settings.compressors) + 2), 0, []
@@ -107,10 +108,17 @@ class _Work:
     settings: BankSettings
     x: Tensor
     y: Tensor
-    public: Int[np.ndarray, " public"] | None
-    group: Int[np.ndarray, " sample"] | None
+    public: np.ndarray | None
+    group: np.ndarray | None
     sample: np.ndarray | None
     workers: int | None
+
+    def check(self) -> None:
+        """Refuse what does not fit before anything is trained."""
+        if len(self._ids) != len(self.x):
+            raise ValueError(
+                f"sample: expected one id for each of {len(self.x)} samples, got {len(self._ids)}"
+            )
 
     @cached_property
     def units(self) -> list[range]:
@@ -188,6 +196,7 @@ class _Work:
             calibration=calibration,
             calibrates=self._calibrates,
             public=self.assignment.public,
+            family=self._family,
             sample=self._ids,
         )
 
@@ -200,7 +209,14 @@ class _Work:
 
     @cached_property
     def _ids(self) -> np.ndarray:
-        return np.arange(len(self.x)) if self.sample is None else np.asarray(self.sample)
+        return np.arange(len(self.x)) if self.sample is None else laws.ids(np.asarray(self.sample))
+
+    @cached_property
+    def _family(self) -> np.ndarray | None:
+        """Numbers of groups, if any has several samples."""
+        if self.group is None or len(np.unique(self.group)) == len(self.group):
+            return None
+        return np.unique(self.group, return_inverse=True)[1].astype(np.int64)
 
     @cached_property
     def _asked(self) -> list[Any]:
@@ -247,6 +263,8 @@ class _Work:
         axes |= {"params_hash": ("row",), "label": ("sample", "target")[: self.y.ndim]}
         if self.assignment.public.any():
             signals["public"] = self.assignment.public.astype(np.int8)
+        if self._family is not None:
+            signals["family"] = self._family
         flags = None
         if self._calibrates:
             flags = np.zeros((len(unit), 1, len(self.x)), bool)

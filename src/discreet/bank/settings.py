@@ -24,7 +24,8 @@ class BankSettings:
         recipe: How each model is trained; the last epoch is what ships.
         models: How many, even; more models later keep the whole units there are.
         variants: Quantizers by name, or their specs; also functions that calibrate (see ``Calibrated``).
-        which: Signals to measure, see ``signals.signals``, ``outputs`` and ``hidden`` besides.
+        which: Signals to measure, see ``signals.signals``, ``outputs`` and ``hidden`` besides; none given: ``loss``
+            and, but for ``mse``, ``margin`` and ``confidence``.
         queries: Ways to ask about each sample (``queries.MIRRORED``); None: once, as it is.
         calibration: Samples that calibrate each compression, for variants that take them.
         calibrate_on: ``"members"`` (practice: training data) or ``"fresh"`` (samples the model did not train on).
@@ -40,7 +41,7 @@ class BankSettings:
     recipe: Recipe
     models: int = 16
     variants: Mapping[str, Any] | Sequence[str] = ("full",)
-    which: tuple[str, ...] = ("loss", "margin", "confidence")
+    which: tuple[str, ...] = ()
     queries: Mapping[str, Query] | None = None
     calibration: int = 0
     calibrate_on: str = "members"
@@ -60,6 +61,9 @@ class BankSettings:
             raise ValueError(f'calibrate_on: expected "members" or "fresh", got {self.calibrate_on!r}')
         if self.task is None and not isinstance(self.recipe.loss, str):
             raise ValueError('task: expected "bce", "ce" or "mse" beside a loss of your own, got None')
+        if not self.which:
+            usual = ("loss",) if self.measured_as == "mse" else ("loss", "margin", "confidence")
+            object.__setattr__(self, "which", usual)
         check_names(self.which, self.measured_as)
         object.__setattr__(self, "compressors", named(self.variants))
 

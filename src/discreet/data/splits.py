@@ -61,9 +61,7 @@ def first_of_each(
     return samples[np.sort(np.unique(group[samples], return_index=True)[1])]
 
 
-def complementary_halves(
-    group: Int[np.ndarray, " sample"], pairs: int, *, seed: int
-) -> Bool[np.ndarray, "run sample"]:
+def complementary_halves(group: np.ndarray, pairs: int, *, seed: int) -> Bool[np.ndarray, "run sample"]:
     """Draw training sets in pairs: each holds half of the samples, and its partner the other half.
 
     Every sample is then a member of exactly half of the runs, and the two halves of a pair are equally large.
