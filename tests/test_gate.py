@@ -178,6 +178,13 @@ def test_an_unresolvable_rate_says_what_it_takes() -> None:
     assert "this rate takes 1,000 non-members a run to be resolved, and there are 500" in check.reason
 
 
+def test_the_point_of_a_rate_that_cannot_be_resolved_judges_nothing() -> None:
+    made = audit(attacks=tpr(0.0, 0.0, 0.02, resolvable=False))
+    verdict = gate(made, ["tpr@0.001:sign < 0.01"], bound="point")
+    assert verdict.outcome == "undecided"
+    assert "this rate takes 1,000 non-members a run to be resolved, and there are 500" in verdict.reasons[0]
+
+
 UNRANKED = {"r": None, "rank": None, "rank_low": None, "rank_high": None}
 NO_INTERVAL = 'the number has no interval (bound "point" judges it without)'
 ZERO = {"r": 0.0, "low": 0.0, "n_train_r": 0.0}

@@ -129,7 +129,8 @@ def gate(
     Args:
         audit: what was measured.
         requirements: such as ``"auc:sign < 0.55"`` or ``"share_of_full:sign >= 95 %"``.
-        bound: ``"interval"`` judges the interval, with three outcomes; ``"point"`` compares the estimate.
+        bound: ``"interval"`` judges the interval, with three outcomes; ``"point"`` compares the estimate, if
+            its rate can be resolved at all.
         accept: diagnostics to overlook. A ranking number of a variant that is ``not-converged``,
             ``worse-than-constant`` or ``not-comparable`` cannot be judged unless this is listed here.
         analysis: which analysis of the audit; by default the headline, the first.
@@ -206,6 +207,8 @@ def _judge(item: _Found, wanted: Requirement, bound: str) -> _Judged:
         return _Judged(item, "undecided", None)
     if item.value is None:
         return _Judged(replace(item, trouble="there is no number"), "undecided", None)
+    if bound == "point" and item.least is not None:
+        return _Judged(replace(item, trouble=item.least_words), "undecided", None)
     if bound == "point" or item.exact:
         return _Judged(item, "passed" if meets(item.value, wanted.limit) else "failed", item.value)
     if against is not None and meets(against, wanted.limit):
