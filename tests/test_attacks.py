@@ -164,7 +164,8 @@ def test_rmia_by_hand() -> None:
     ratio = attack(data, "rmia", run="0", variant="sign").values
     assert np.exp(ratio[0]) == pytest.approx(0.9 / 0.74)
     lr = np.exp(ratio[0] - ratio[1:])
-    assert lr[[0, 1, 2]] == pytest.approx([1.3226, 1.0306, 1.8], abs=2e-4)
+    assert lr == pytest.approx([1.3226, 1.0306, 1.8, 0.9730], abs=2e-4)
+    assert [np.mean(lr >= gamma) for gamma in (1.0, 1.2, 2.0)] == [0.75, 0.5, 0.0]
     for gamma in (1.0, 1.2, 2.0):
         got = attack(data, f"rmia(score='paper', gamma={gamma})", run="0", variant="sign").values
         naive = [np.mean(np.exp(x - ratio) >= gamma - 1e-12) for x in ratio]
