@@ -157,6 +157,9 @@ def test_an_attack_on_several_variants_is_about_those_named(record: Record) -> N
     assert [r.variant for r in attacked(three, [spec], variants=["full", "sign"]).results] == ["full", "sign"]
     with pytest.raises(RecordError, match="variant 'other' is none of those released together"):
         attacked(three, [spec], variants=["other"])
+    whole = attacked(three, [spec, "loss"])
+    assert [(each.attack, each.variant) for each in whole.left_out] == [(spec, "other")]
+    assert len(whole.results) == 5
 
 
 def test_families_make_records_dependent(record: Record) -> None:

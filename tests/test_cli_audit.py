@@ -226,6 +226,15 @@ def test_an_attack_that_is_not_allowed_is_an_error_by_name_and_left_out_under_al
     assert found.settings["attacks"]["names"] == ["loss"]
 
 
+def test_an_attack_on_some_variants_leaves_the_others_out(tmp_path: Path, no_page: None) -> None:
+    folder = make(tmp_path / "some")
+    spec = "joint(variants=('full', 'sign'))"
+    found = audit_attacks(folder, [spec])
+    assert {row.variant for row in found.analyses[0].attacks if row.attack == spec} == {"full", "sign"}
+    (left,) = found.settings["attacks"]["left out"]
+    assert (left["attack"], list(left["variants"])) == (spec, ["ternary"])
+
+
 def unwilling(*_: object) -> None:
     raise ValueError("rmia: this record has no such thing")
 

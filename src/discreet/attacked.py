@@ -31,6 +31,7 @@ __all__ = [
     "Attacked",
     "Found",
     "LeftOut",
+    "apart",
     "attacked",
     "dependence",
     "expose_one",
@@ -147,7 +148,8 @@ def attacked(
         progress: Called with what is being done and the share of all work that is done.
 
     Returns:
-        The results. What ``"all"`` brought in and the record does not allow is in ``left_out``.
+        The results. What ``"all"`` brought in and the record does not allow is in ``left_out``, and so are variants
+        that an attack on several is not about, if none were named.
 
     Raises:
         RecordError: No membership, no such run or variant, or the record lacks what a named attack needs.
@@ -175,6 +177,10 @@ def attacked(
     jobs = [(variant, spec, lenient) for variant in wanted for spec, lenient in methods.items()]
     for number, (variant, spec, lenient) in enumerate(jobs):
         progress(f"{spec} on {variant}", number / len(jobs))
+        why = apart(spec, variant)
+        if why and variants is None:
+            left.append(LeftOut(spec, variant, why))
+            continue
         try:
             exposure = expose_one(record, spec, variant, run)
         except ValueError as error:
@@ -187,16 +193,30 @@ def attacked(
     return Found(tuple(results), tuple(left), level, seed)
 
 
+def apart(spec: str, variant: str) -> str:
+    """Why an attack on variants released together says nothing about this one; empty if it does.
+
+    Example:
+        >>> apart("joint(variants=('a', 'b'))", "c"), apart("joint", "c")
+        ("variant 'c' is none of those released together", '')
+    """
+    together = getattr(attacks.parse(spec), "variants", ())
+    return (
+        f"variant {variant!r} is none of those released together"
+        if together and variant not in together
+        else ""
+    )
+
+
 def expose_one(record: Record, spec: str, variant: str, run: str | None = None) -> Exposure:
     """Attack one variant of every run, or of one.
 
     Raises:
         RecordError: The record lacks what the attack needs, or the attack is about other variants.
     """
-    method = attacks.parse(spec)
-    together = getattr(method, "variants", ())
-    if together and variant not in together:
-        raise record.error(f"{spec}: variant {variant!r} is none of those released together")
+    method, why = attacks.parse(spec), apart(spec, variant)
+    if why:
+        raise record.error(f"{spec}: {why}")
     # Rows of other variants are only copied where an attack looks at several.
     seen = record if hasattr(method, "variants") else record.take_rows(record.rows(variant))
     return expose(seen, method, variant, runs=None if run is None else [run])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from discreet._json import plain, read_as
-from discreet.attacked import LeftOut, dependence, expose_one, judge
+from discreet.attacked import LeftOut, apart, dependence, expose_one, judge
 from discreet.audit_leaks import Attack, RocCurve
 from discreet.auditing_rows import curve, figures
 from discreet.exposure import Exposure
@@ -75,6 +75,9 @@ class Units:
 
         def work(job: tuple[str, str]) -> Unit | LeftOut:
             spec, variant = job
+            why = apart(spec, variant)
+            if why:
+                return LeftOut(spec, variant, why)
             try:
                 return self._one(spec, variant)
             except ValueError as error:
