@@ -85,7 +85,7 @@ def naive(given_shapes: dict[str, tuple[int, ...]], density: float, kernels: boo
         dense |= {name for name, value in raw.items() if value == most}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(shapes, st.sampled_from([0.01, 0.05, 0.1, 0.29, 0.5, 0.9, 0.99]))
 def test_erdos_renyi_is_what_the_naive_loop_gives(given_shapes: dict, density: float) -> None:
     for rule, kernels in (("erk", True), ("er", False)):
@@ -93,7 +93,7 @@ def test_erdos_renyi_is_what_the_naive_loop_gives(given_shapes: dict, density: f
         assert found == pytest.approx(naive(given_shapes, density, kernels), rel=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(shapes, st.floats(0.001, 0.999), st.sampled_from(names()))
 def test_counts_are_exact_and_follow_the_densities(given_shapes: dict, density: float, rule: str) -> None:
     sizes = {name: math.prod(shape) for name, shape in given_shapes.items()}

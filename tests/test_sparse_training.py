@@ -65,8 +65,7 @@ def same(one: Sparse, other: Sparse) -> None:
             assert value.contiguous().numpy().tobytes() == again[name].contiguous().numpy().tobytes(), name
 
 
-@pytest.mark.parametrize("name", PRESETS)
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize(("name", "optimizer"), [("static", "sgd"), ("set", "adam"), ("rigl", "adamw")])
 def test_counts_are_exact_after_every_epoch_and_no_weight_comes_back(name: str, optimizer: str) -> None:
     x, y, subsets = data()
     states: list[TrainingState] = []
@@ -91,8 +90,9 @@ def test_counts_are_exact_after_every_epoch_and_no_weight_comes_back(name: str, 
         assert int(update.exchanged["0.weight"].sum()) > 0
 
 
-@pytest.mark.parametrize("name", PRESETS)
-@pytest.mark.parametrize("kind", ["written", "func", "batch norm"])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("written", "set"), ("written", "rigl"), ("func", "rigl"), ("batch norm", "rigl")]
+)
 def test_each_model_is_as_trained_alone(name: str, kind: str) -> None:
     x, y, subsets = data()
     model: Any = convolutions() if kind == "batch norm" else MLP((6, 9, 3))
@@ -151,8 +151,9 @@ def test_a_masked_module_in_a_plain_loop_is_the_same_model() -> None:
         torch.testing.assert_close(value[0], module.get_parameter(name).detach(), rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", PRESETS)
-@pytest.mark.parametrize("kind", ["perceptron", "batch norm"])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("perceptron", "static"), ("perceptron", "set"), ("batch norm", "rigl")]
+)
 def test_resumed_training_gives_the_same_bytes(name: str, kind: str, tmp_path: Any) -> None:
     x, y, subsets = data(torch.float32)
     model: Any = convolutions() if kind == "batch norm" else MLP((6, 9, 3))
@@ -288,35 +289,33 @@ def test_bad_input() -> None:
 
 
 def clusters(samples: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Twenty features, ten classes of two clusters each, a fifth of the labels drawn anew."""
+    """Twenty features, ten classes, a fifth of the labels drawn anew: 82 % is the most that can be told."""
     made = np.random.default_rng(7)
-    centres, turns = made.choice([-1.0, 1.0], size=(20, 10)), made.uniform(-1, 1, size=(20, 10, 10))
-    cluster = rng.integers(0, 20, samples)
-    x = np.einsum("ni,nij->nj", rng.normal(size=(samples, 10)), turns[cluster]) + 1.5 * centres[cluster]
+    centres, turns = made.choice([-2.0, 2.0], size=(10, 10)), made.uniform(-1, 1, size=(10, 10, 10))
+    own = rng.integers(0, 10, samples)
+    x = np.einsum("ni,nij->nj", rng.normal(size=(samples, 10)), turns[own]) + centres[own]
     mixed = np.concatenate([x, x @ made.uniform(-1, 1, size=(10, 5)), rng.normal(size=(samples, 5))], axis=1)
-    y = np.where(rng.random(samples) < 0.2, rng.integers(0, 10, samples), cluster % 10)
+    y = np.where(rng.random(samples) < 0.2, rng.integers(0, 10, samples), own)
     return torch.from_numpy(mixed / mixed.std(0)).float(), torch.from_numpy(y)
 
 
 @pytest.mark.slow
-def test_sparse_models_reach_the_dense_one_on_noisy_labels_and_fit_them_less() -> None:
-    rng = np.random.default_rng(0)
-    x, y = clusters(3000 + 4000, rng)
-    subsets = np.stack([np.arange(3000)] * 2)
+def test_sparse_models_beat_the_dense_one_on_noisy_labels_and_fit_them_less() -> None:
+    x, y = clusters(3000 + 4000, np.random.default_rng(0))
+    subsets = np.arange(3000)[None]
     network = MLP((20, 256, 256, 10))
     recipe = Recipe(
-        loss="ce", epochs=60, batch_size=64, lr=0.05, optimizer="sgd", momentum=0.9, weight_decay=5e-4
+        loss="ce", epochs=60, batch_size=128, lr=0.05, optimizer="sgd", momentum=0.9, weight_decay=5e-4
     )
 
     def accuracy(params: Any) -> tuple[float, float]:
-        right = logits(network, params, x).argmax(-1) == y
-        return float(right[:, :3000].double().mean()), float(right[:, 3000:].double().mean())
+        right = (logits(network, params, x).argmax(-1) == y).double()
+        return float(right[:, :3000].mean()), float(right[:, 3000:].mean())
 
     fitted, tested = accuracy(train(network, x[:3000], y[:3000], subsets, recipe))
-    print("dense", fitted, tested)
+    assert fitted > 0.95
     for name in PRESETS:
         done = train_sparse(network, x[:3000], y[:3000], subsets, recipe, preset(name, 0.1))
         own_fitted, own_tested = accuracy(done.params)
-        print(name, own_fitted, own_tested)
-        assert own_tested > tested - 0.02
-        assert own_fitted < fitted - 0.1
+        assert own_tested > max(tested + 0.02, 0.74), (name, own_tested, tested)
+        assert own_fitted < fitted - 0.1, (name, own_fitted, fitted)

@@ -42,7 +42,8 @@ class Plan:
         regrow: Whether a weight may grow in the update that dropped it; it begins at 0 like any other.
         rescale: Whether fresh weights are divided by the root of their layer's density; None: unless the model has
             normalisation layers, which do as much.
-        batches: Over how many batches the gradient is averaged, where growth needs one.
+        batches: Over how many batches the gradient is averaged, where growth needs one; None: a fiftieth of those
+            between two updates, at least 1.
 
     Raises:
         SparseError: A field out of its range.
@@ -62,13 +63,13 @@ class Plan:
     exclude: tuple[str, ...] = ()
     regrow: bool = False
     rescale: bool | None = None
-    batches: int = 8
+    batches: int | None = None
 
     def __post_init__(self) -> None:
         check_density(self.density)
         if (self.prune is None) != (self.grow is None):
             raise SparseError(f"prune, grow: expected both or neither, got {self.prune!r} and {self.grow!r}")
-        if self.batches < 1:
+        if self.batches is not None and self.batches < 1:
             raise SparseError(f"batches: expected at least 1, got {self.batches}")
         self.to_json()
 

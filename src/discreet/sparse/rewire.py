@@ -93,8 +93,8 @@ def rewire(
         raise SparseError(f"rate: expected a share from 0 to 1, got {rate}")
     if grow.needs_gradient and (gradients is None or any(name not in gradients for name in masks)):
         raise SparseError(f"gradients: {grow} needs the gradient of every masked tensor: {', '.join(masks)}")
-    new = {name: mask.clone() for name, mask in masks.items()}
-    grown = {name: torch.zeros_like(mask) for name, mask in masks.items()}
+    new = {name: mask.clone(memory_format=torch.contiguous_format) for name, mask in masks.items()}
+    grown = {name: torch.zeros_like(mask) for name, mask in new.items()}
     exchanged = {name: torch.zeros(len(models), dtype=torch.int64) for name in masks}
     for number, (name, mask) in enumerate(masks.items()):
         for row in range(len(models)) if rows is None else rows:
@@ -106,9 +106,10 @@ def rewire(
             )
             draw = stream(seed, models[row], GROW, time, number)
             dropped, taken = layer.exchange(prune, grow, rate, regrow, draw)
-            new[name][row] = ((layer.active & ~dropped) | taken).view_as(mask[row])
-            grown[name][row] = taken.view_as(mask[row])
-            exchanged[name][row] = int(dropped.sum())
+            new[name][row].view(-1)[dropped] = False
+            new[name][row].view(-1)[taken] = True
+            grown[name][row].view(-1)[taken] = True
+            exchanged[name][row] = len(dropped)
     return Rewired(new, grown, exchanged)
 
 
@@ -123,44 +124,45 @@ class _Layer:
 
     def exchange(
         self, prune: Prune, grow: Grow, rate: float, regrow: bool, draw: np.random.Generator
-    ) -> tuple[Bool[Tensor, " weight"], Bool[Tensor, " weight"]]:
-        """What is dropped and what grows: as many."""
-        least = self._checked(prune, prune.worth(self.weight, self.active), self.active)
-        able = self.active & (least < torch.inf)
-        most = min(portion(rate, int(self.active.sum())), int(able.sum()))
-        dropped = _lowest(least, able, most)
-        closed = ~self.active | dropped if regrow else ~self.active
-        worth = -self._checked(grow, grow.worth(closed, self.gradient, draw), closed)
-        open_ = closed & (worth < torch.inf)
-        if int(open_.sum()) < most:
-            most = int((open_ & ~self.active).sum())
-            dropped = _lowest(least, able, most)
-            open_ &= ~self.active | dropped
-        return dropped, _lowest(worth, open_, most)
+    ) -> tuple[Int[Tensor, " exchanged"], Int[Tensor, " exchanged"]]:
+        """Places of what is dropped and of what grows: as many."""
+        on = self.active.numpy(force=True)
+        active, closed = np.flatnonzero(on), np.flatnonzero(~on)
+        least = self._read(prune, prune.worth(self.weight, self.active), active)
+        most = min(portion(rate, len(active)), int((least < np.inf).sum()))
+        dropped = active[_lowest(least, most)]
+        free = np.union1d(closed, dropped) if regrow else closed
+        is_free = ~self.active
+        if regrow:
+            is_free[torch.from_numpy(dropped)] = True
+        worth = -self._read(grow, grow.worth(is_free, self.gradient, draw), free)
+        if int((worth < np.inf).sum()) < most:
+            most = int((worth[~on[free]] < np.inf).sum())
+            dropped = active[_lowest(least, most)]
+            worth[on[free] & ~np.isin(free, dropped)] = np.inf
+        return torch.from_numpy(dropped), torch.from_numpy(free[_lowest(worth, most)])
 
-    def _checked(
-        self, rule: Prune | Grow, worth: Tensor, read: Bool[Tensor, " weight"]
-    ) -> Float[Tensor, " weight"]:
-        if worth.shape != read.shape:
+    def _read(
+        self, rule: Prune | Grow, worth: Tensor, places: Int[np.ndarray, " place"]
+    ) -> Float[np.ndarray, " place"]:
+        """What a rule says of some weights."""
+        if worth.shape != self.active.shape:
             raise SparseError(
-                f"{rule} must give one number for each of {len(read)} weights of {self.what}, got shape"
+                f"{rule} must give one number for each of {len(self.active)} weights of {self.what}, got shape"
                 f" {list(worth.shape)}"
             )
-        wrong = int(worth[read].isnan().sum())
+        values = worth if worth.dtype == torch.float64 else worth.float()  # NumPy has no bfloat16
+        read = values.numpy(force=True)[places]
+        wrong = int(np.isnan(read).sum())
         if wrong:
             raise SparseError(f"{rule} cannot order {self.what}: {wrong} of its numbers are NaN")
-        return worth
+        return read
 
 
-def _lowest(
-    worth: Float[Tensor, " weight"], able: Bool[Tensor, " weight"], count: int
-) -> Bool[Tensor, " weight"]:
-    """The so many lowest of those that are able; of equal ones the first."""
-    taken = torch.zeros_like(able)
-    if count:
-        places = able.nonzero()[:, 0]
-        values = worth[places]
-        edge = values.kthvalue(count).values
-        below, tied = values < edge, values == edge
-        taken[places] = below | (tied & (tied.cumsum(0) <= count - below.sum()))
-    return taken
+def _lowest(worth: Float[np.ndarray, " place"], count: int) -> Int[np.ndarray, " lowest"]:
+    """Where the so many lowest are; of equal ones the first."""
+    if not count:
+        return np.zeros(0, np.int64)
+    edge = np.partition(worth, count - 1)[count - 1]
+    below = np.flatnonzero(worth < edge)
+    return np.concatenate([below, np.flatnonzero(worth == edge)[: count - len(below)]])

@@ -44,8 +44,12 @@ class Schedule:
 
     def times(self, total: int) -> tuple[int, ...]:
         """Times of all updates of a training of this length; after its end there is none."""
-        step = max(1, total // 30) if self.interval is None else self.interval
+        step = self.step(total)
         return tuple(range(step, min(math.floor(self.stop * total + 1e-9), total - 1) + 1, step))
+
+    def step(self, total: int) -> int:
+        """Time between two updates of a training of this length."""
+        return max(1, total // 30) if self.interval is None else self.interval
 
     def rate(self, time: int, total: int) -> float:
         """Share of a layer's weights that an update exchanges at a time.

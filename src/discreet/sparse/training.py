@@ -260,7 +260,9 @@ def _growth(
     x, y = tensors(built, x, y, recipe)
     loss = loss_named(recipe.loss)
     choice = choose(built, traits(built, x), x, y, loss, recipe.batch_size, path, gradients)
-    return Growth(choice, subsets.astype(np.int64), ids, recipe.batch_size, plan.batches, seed, workers)
+    between = plan.schedule.step(recipe.epochs) * -(-subsets.shape[1] // recipe.batch_size)
+    batches = max(1, between // 50) if plan.batches is None else plan.batches
+    return Growth(choice, subsets.astype(np.int64), ids, recipe.batch_size, batches, seed, workers)
 
 
 def _key(plan: Plan, recipe: Recipe) -> str:
