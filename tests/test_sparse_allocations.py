@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.sparse import SparseError, counts
-from discreet.sparse.allocations import names, parse
+from discreet.sparse.allocations import Shapes, names, parse
 
 MLP_SHAPES = {"0": (300, 784), "1": (100, 300), "2": (10, 100)}
 CNN_SHAPES = {"0": (16, 1, 3, 3), "1": (32, 16, 3, 3), "2": (10, 1568)}
@@ -145,7 +145,7 @@ def test_impossible_densities(density: float, message: str) -> None:
 
 def test_a_rule_that_breaks_its_promise_or_does_not_exist() -> None:
     class Greedy:
-        def densities(self, shapes: dict, density: float) -> dict[str, float]:
+        def densities(self, shapes: Shapes, density: float) -> dict[str, float]:
             return dict.fromkeys(shapes, 2.0)
 
         def __repr__(self) -> str:

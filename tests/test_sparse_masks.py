@@ -14,6 +14,7 @@ from discreet.sparse import (
     check_zeros,
     close,
     counts,
+    dead_units,
     draw_masks,
     maskable,
     rescale,
@@ -155,3 +156,11 @@ def test_masks_that_drift_and_weights_that_come_back_are_noticed() -> None:
         check_masks(masks, SHAPES, COUNTS, [5, 6])
     with pytest.raises(SparseError, match=r"expected a mask of shape \[2, 6, 5\] for '0.weight', got none$"):
         check_masks({}, SHAPES, COUNTS, [5, 6])
+
+
+def test_dead_units_are_counted_by_model() -> None:
+    masks = draw_masks({"a": (9, 4), "b": (5, 2, 3, 3)}, {"a": 7, "b": 6}, [0, 1])
+    for name, found in dead_units(masks).items():
+        for row in range(2):
+            assert int(found[row]) == sum(not bool(unit.any()) for unit in masks[name][row])
+    assert int(dead_units(masks)["a"].min()) >= 2

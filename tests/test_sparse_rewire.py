@@ -229,7 +229,7 @@ def test_rules_that_cannot_order_weights_are_named() -> None:
 
 
 def test_plans_that_make_no_sense() -> None:
-    for changes, message in (
+    plans: tuple[tuple[dict[str, Any], str], ...] = (
         ({"density": 0.0}, r"^density: expected above 0 and below 1"),
         ({"prune": "magnitude"}, r"^prune, grow: expected both or neither, got 'magnitude' and None$"),
         ({"batches": 0}, r"^batches: expected at least 1, got 0$"),
@@ -239,19 +239,17 @@ def test_plans_that_make_no_sense() -> None:
         ),
         ({"prune": "magnitude", "grow": "radnom"}, r"^unknown grow_rule 'radnom'; did you mean 'random'"),
         ({"allocation": "er(3)"}, r"er"),
-    ):
+    )
+    for changes, message in plans:
         with pytest.raises(ValueError, match=message):
-            Plan(**({"density": 0.5} | changes))
+            Plan(**{"density": 0.5, **changes})
     with pytest.raises(
         SparseError, match=r"^preset: expected one of static, set, rigl, got 'rig'; did you mean 'rigl'"
     ):
         preset("rig", 0.1)
-    for bad, message in (
-        ({"interval": 0}, "interval"),
-        ({"fraction": 0}, "fraction"),
-        ({"stop": 1.1}, "stop"),
-    ):
-        with pytest.raises(SparseError, match=f"^{message}: expected"):
+    wrong: tuple[dict[str, Any], ...] = ({"interval": 0}, {"fraction": 0}, {"stop": 1.1})
+    for bad in wrong:
+        with pytest.raises(SparseError, match=f"^{next(iter(bad))}: expected"):
             Schedule(**bad)
     with pytest.raises(SparseError, match="this plan keeps its masks and has neither"):
         preset("static", 0.1).rules()

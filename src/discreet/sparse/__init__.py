@@ -10,7 +10,7 @@ from discreet.sparse.allocations import Allocation
 from discreet.sparse.counts import counts
 from discreet.sparse.grow_rules import Grow
 from discreet.sparse.maskable import Maskable, maskable
-from discreet.sparse.masks import check_masks, check_zeros, close, draw_masks, rescale
+from discreet.sparse.masks import check_masks, check_zeros, close, dead_units, draw_masks, rescale
 from discreet.sparse.module import Masked, attach
 from discreet.sparse.plan import PRESETS, Plan, preset
 from discreet.sparse.prune_rules import Prune
@@ -36,6 +36,7 @@ __all__ = [
     "check_zeros",
     "close",
     "counts",
+    "dead_units",
     "draw_masks",
     "maskable",
     "preset",

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from discreet._types import Int
 from discreet.model_seeds import stream
 from discreet.sparse._errors import SparseError
 from discreet.sparse.allocations import Shapes
 
-__all__ = ["DRAW", "check_masks", "check_zeros", "close", "draw_masks", "rescale"]
+__all__ = ["DRAW", "check_masks", "check_zeros", "close", "dead_units", "draw_masks", "rescale"]
 
 DRAW = 2  # what ``stream`` draws for here
 
@@ -98,3 +99,15 @@ def check_zeros(stack: Mapping[str, Tensor], masks: Mapping[str, Tensor], ids: S
                 f"masks: {int(wrong[row])} weights of {name!r} of model {ids[row]} are not 0 although they are"
                 " masked; something else changes them"
             )
+
+
+def dead_units(masks: Mapping[str, Tensor]) -> dict[str, Int[Tensor, " model"]]:
+    """How many units of each layer have no weight in use, by model: they are constants, and take no space.
+
+    Units are slices of the weight's first axis (of a transposed convolution: its inputs).
+
+    Example:
+        >>> dead_units({"w": torch.tensor([[[True, False], [False, False]]])})
+        {'w': tensor([1])}
+    """
+    return {name: (~mask.flatten(2).any(2)).sum(1) for name, mask in masks.items()}
