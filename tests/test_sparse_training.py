@@ -160,6 +160,7 @@ def test_resumed_training_gives_the_same_bytes(name: str, kind: str, tmp_path: A
     plan = preset(name, 0.4, schedule=Schedule(interval=2))
     states: list[TrainingState] = []
     whole = train_sparse(model, x, y, subsets, RECIPE, plan, seed=3, on_state=states.append)
+    same(whole, train_sparse(model, x, y, subsets, RECIPE, plan, seed=3))  # whoever looks on or not
     for epoch in (3, 4, 8):  # in between, where an update is due, and at the end
         path = states[epoch - 1].save(tmp_path / f"{kind}{epoch}")
         again = train_sparse(model, x, y, subsets, RECIPE, plan, seed=3, resume=TrainingState.load(path))
