@@ -179,8 +179,8 @@ def test_the_better_learner_is_chosen() -> None:
     blunt, sharp = parse("ridge(penalty=1e6)"), parse("ridge")
     found = select([blunt, sharp, blunt], x, None, s, fold)
     assert [each.spec for each in found.candidates] == [
-        "ridge(penalty=1000000.0, rounds=4)",
-        "ridge(penalty=3.0, rounds=4)",
+        "ridge(penalty=1000000.0, rounds=3)",
+        "ridge(penalty=3.0, rounds=3)",
     ]
     assert found.best.learner == sharp
     assert found.best.pinball < found.candidates[0].pinball

@@ -141,10 +141,10 @@ def test_the_headline_comes_first_and_the_parts_in_order(
     wanted = [
         "ranking",
         "performance",
+        "attacks",
         "curves",
         "lambda",
         "stability",
-        "attacks",
         "pairs",
         "storage",
         "diagnostics",
