@@ -17,6 +17,10 @@ from discreet.records import Record, RecordError
 __all__ = ["plant", "shuffled"]
 
 
+_SHUFFLES = 4
+"""A stream of its own: drawn from the one that dealt the halves, shuffles could undo the deal."""
+
+
 def shuffled(record: Record, seed: int) -> Record:
     """Deal the memberships out anew among the samples that took part in any run.
 
@@ -41,7 +45,7 @@ def shuffled(record: Record, seed: int) -> Record:
         raise record.error(f"member: expected at least two samples that took part in a run, got {len(pool)}")
     signals: dict[str, Any] = dict(record.signals)
     known = np.array(signals["known"]) if "known" in signals else None
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, _SHUFFLES])
     for together in _designs(record):
         new = rng.permutation(pool)
         for run in together:
