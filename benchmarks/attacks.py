@@ -17,6 +17,7 @@ from discreet.records import Record
 
 MODELS, PRIVATE, PUBLIC, FEATURES, CLASSES = 16, 2000, 4000, 200, 10
 REFERENCES = (
+    "attack_p",
     "reference",
     "base",
     "rmia",
@@ -28,11 +29,10 @@ REFERENCES = (
 ALONE = (
     "loss",
     "metric(kind='modified')",
-    "attack_p",
     "marginal",
     "quantile(learner='ridge')",
     "quantile",
-    "quantile(learner='lightgbm')",
+    "quantile(learner='lightgbm(trees=20)')",
     "quantile(learner='catboost')",
 )
 
