@@ -305,6 +305,9 @@ def test_each_compression_has_its_own_calibration_samples(tmp_path: Path) -> Non
     fitted = flags[:, record.variants.index("fitted")]
     assert fitted.sum(axis=1).tolist() == [10] * 4
     assert len({row.tobytes() for row in fitted}) == 4
+    member = np.asarray(record.member)
+    places = {row[line].tobytes() for row, line in zip(fitted, member, strict=True)}
+    assert len(places) == 4  # not one draw of places, applied to each model's own samples
     assert (fitted <= np.asarray(record.member)).all()
     usual = expose(record, "loss", "fitted")
     assert not (usual.keep & fitted).any()

