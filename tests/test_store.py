@@ -326,10 +326,13 @@ def test_a_forked_worker_does_not_keep_the_lock(tmp_path: Path) -> None:
     import time
     store = Store(sys.argv[1])
     with store.lock():
+        ready, tell = os.pipe()
         worker = os.fork()
         if worker == 0:
+            os.write(tell, b"1")  # it runs, so it has let go of what it inherited
             time.sleep(60)
             os._exit(0)
+        os.read(ready, 1)
         print(worker, flush=True)
         os.kill(os.getpid(), 9)
     """
