@@ -26,6 +26,16 @@ RECIPES = {
     "adam": Recipe(epochs=3, batch_size=8, lr=1e-2),
     "adam, decay": Recipe(epochs=3, batch_size=8, lr=1e-2, weight_decay=0.1, betas=(0.8, 0.99), eps=1e-6),
     "adamw": Recipe(epochs=3, batch_size=8, lr=1e-2, optimizer="adamw", weight_decay=0.1),
+    "nesterov": Recipe(
+        epochs=3,
+        batch_size=8,
+        lr=1e-1,
+        optimizer="sgd",
+        momentum=0.9,
+        nesterov=True,
+        weight_decay=0.1,
+        milestones=(1, 2),
+    ),
     "sgd": Recipe(epochs=3, batch_size=8, lr=1e-1, optimizer="sgd", momentum=0.9, weight_decay=0.1),
 }
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
@@ -44,10 +54,11 @@ def alone(
     module.to(x.dtype)
     settings = {"lr": recipe.lr, "weight_decay": recipe.weight_decay}
     if recipe.optimizer == "sgd":
-        settings |= {"momentum": recipe.momentum}
+        settings |= {"momentum": recipe.momentum, "nesterov": recipe.nesterov}
     else:
         settings |= {"betas": recipe.betas, "eps": recipe.eps, "foreach": False}
     optimizer = OPTIMIZERS[recipe.optimizer](module.parameters(), **settings)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, list(recipe.milestones), recipe.gamma)
     orders = Orders(seed, [model], len(subset))
     for _ in range(recipe.epochs):
         order = torch.from_numpy(subset[orders.next()[0]])
@@ -57,6 +68,7 @@ def alone(
             optimizer.zero_grad()
             LOSSES[str(recipe.loss)](outputs, target).backward()
             optimizer.step()
+        schedule.step()
     return {**module.state_dict()}
 
 
@@ -496,6 +508,10 @@ def test_arguments_that_do_not_fit_are_named(change: dict, message: str) -> None
         ("batch_size", 0, "batch_size: expected at least 1, got 0"),
         ("patience", 0, "patience: expected at least 1, got 0"),
         ("momentum", 1.0, "momentum: expected 0 up to below 1, got 1.0"),
+        ("nesterov", True, "nesterov: expected sgd with momentum above 0, got adam with 0.0"),
+        ("gamma", 0.0, "gamma: expected a positive number, got 0.0"),
+        ("milestones", (3, 2), r"milestones: expected rising epochs from 1, got \(3, 2\)"),
+        ("milestones", (0,), r"milestones: expected rising epochs from 1, got \(0,\)"),
         ("betas", (0.9, 1.0), "betas: expected two numbers from 0 to below 1"),
         ("weight_decay", -1.0, "weight_decay: expected 0 or more, got -1.0"),
     ],

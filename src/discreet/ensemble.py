@@ -10,7 +10,8 @@ from torch import Tensor
 
 from discreet._spread import spread
 from discreet._types import Int
-from discreet.optimizers import Step
+from discreet.optimizers import step_of
+from discreet.recipe import Recipe
 from discreet.training_paths import Epoch
 from discreet.training_paths.choice import Choice
 
@@ -39,7 +40,7 @@ class Ensemble:
 
     Args:
         choice: The path, and how many models it takes at once.
-        step: The optimizer.
+        recipe: The optimizer.
         rows: Places of these models in the stacks.
         params: The whole stack.
         moments: For each slot of the optimizer a whole stack of what is trained.
@@ -49,13 +50,13 @@ class Ensemble:
     def __init__(
         self,
         choice: Choice,
-        step: Step,
+        recipe: Recipe,
         rows: Int[Tensor, " model"],
         params: Stack,
         moments: Mapping[str, Stack],
         masks: Stack,
     ) -> None:
-        self.choice, self.step, self.masks = choice, step, masks
+        self.choice, self.recipe, self.masks = choice, recipe, masks
         size = max(1, min(choice.models, -(-len(rows) // _LANES)))
         self._groups = [
             _Group(
@@ -112,9 +113,10 @@ class Ensemble:
         for stack in (group.params, *group.moments.values()):
             _multiply(stack, masks)
         first = (epoch.number - 1) * -(-epoch.samples.shape[1] // epoch.batch_size) + 1
+        step = step_of(self.recipe, epoch.number)
         for count, gradients in enumerate(self.choice.path.steps(group.params, own), first):
             _multiply(gradients, masks)
-            self.step(group.params, gradients, group.moments, count)
+            step(group.params, gradients, group.moments, count)
         for name, value in group.params.items():
             finite = torch.isfinite(value).reshape(len(value), -1).all(1)
             if not bool(finite.all()):

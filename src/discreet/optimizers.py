@@ -24,8 +24,8 @@ SLOTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def step_of(recipe: Recipe) -> Step:
-    """The update ``(params, gradients, moments, count)`` of a recipe, in place; ``count`` is 1 at the first step.
+def step_of(recipe: Recipe, epoch: int = 1) -> Step:
+    """The update ``(params, gradients, moments, count)`` of a recipe in an epoch, in place; ``count`` begins at 1.
 
     Moments start at zero, one stack for each name in ``SLOTS[recipe.optimizer]``.
 
@@ -36,12 +36,13 @@ def step_of(recipe: Recipe) -> Step:
         [[0.5], [0.5]]
     """
     if recipe.optimizer == "sgd":
-        return partial(_sgd, recipe)
-    return partial(_adam, recipe, adam if recipe.optimizer == "adam" else adamw)
+        return partial(_sgd, recipe, recipe.rate(epoch))
+    return partial(_adam, recipe, recipe.rate(epoch), adam if recipe.optimizer == "adam" else adamw)
 
 
 def _adam(
     recipe: Recipe,
+    rate: float,
     update: Callable[..., None],
     params: Stack,
     gradients: Stack,
@@ -61,18 +62,26 @@ def _adam(
         amsgrad=False,
         beta1=recipe.betas[0],
         beta2=recipe.betas[1],
-        lr=recipe.lr,
+        lr=rate,
         weight_decay=recipe.weight_decay,
         eps=recipe.eps,
         maximize=False,
     )
 
 
-def _sgd(recipe: Recipe, params: Stack, gradients: Stack, moments: Mapping[str, Stack], count: int) -> None:
+def _sgd(
+    recipe: Recipe,
+    rate: float,
+    params: Stack,
+    gradients: Stack,
+    moments: Mapping[str, Stack],
+    count: int,
+) -> None:
     del count
     for name, gradient in gradients.items():
         if recipe.weight_decay:
             gradient = gradient.add(params[name], alpha=recipe.weight_decay)
         if recipe.momentum:
-            gradient = moments["momentum"][name].mul_(recipe.momentum).add_(gradient)
-        params[name].add_(gradient, alpha=-recipe.lr)
+            momentum = moments["momentum"][name].mul_(recipe.momentum).add_(gradient)
+            gradient = gradient.add(momentum, alpha=recipe.momentum) if recipe.nesterov else momentum
+        params[name].add_(gradient, alpha=-rate)

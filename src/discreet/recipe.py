@@ -26,6 +26,9 @@ class Recipe:
         batch_size: Samples a step; the last batch of an epoch may be smaller.
         weight_decay: L2 term (``adam``, ``sgd``) or decoupled decay (``adamw``).
         momentum: Of ``sgd``.
+        nesterov: Nesterov's momentum, of ``sgd``.
+        milestones: Epochs after each of which ``lr`` is multiplied by ``gamma``, as in ``MultiStepLR``.
+        gamma: What it is multiplied by.
         betas: Of ``adam`` and ``adamw``.
         eps: Of ``adam`` and ``adamw``.
         patience: Stop a model when its validation loss has not fallen below its lowest for so many epochs in a row;
@@ -46,6 +49,9 @@ class Recipe:
     batch_size: int = 16
     weight_decay: float = 0.0
     momentum: float = 0.0
+    nesterov: bool = False
+    milestones: tuple[int, ...] = ()
+    gamma: float = 0.1
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     patience: int | None = None
@@ -67,10 +73,32 @@ class Recipe:
             "momentum": (self.momentum, 0 <= self.momentum < 1, "0 up to below 1"),
             "betas": (self.betas, all(0 <= beta < 1 for beta in self.betas), "two numbers from 0 to below 1"),
         }
+        ranges["gamma"] = (self.gamma, 0 < self.gamma < math.inf, "a positive number")
+        rising = list(self.milestones) == sorted(set(self.milestones))
+        ranges["milestones"] = (
+            self.milestones,
+            rising and all(epoch >= 1 for epoch in self.milestones),
+            "rising epochs from 1",
+        )
+        if self.nesterov and not (self.optimizer == "sgd" and self.momentum):
+            raise ValueError(
+                f"nesterov: expected sgd with momentum above 0, got {self.optimizer} with {self.momentum}"
+            )
         for name, (value, fits, wanted) in ranges.items():
             if not fits:
                 raise ValueError(f"{name}: expected {wanted}, got {value}")
 
+    def rate(self, epoch: int) -> float:
+        """Step size in an epoch, counted from 1.
+
+        Example:
+            >>> recipe = Recipe(optimizer="sgd", lr=0.5, milestones=(2,))
+            >>> recipe.rate(2), recipe.rate(3)
+            (0.5, 0.05)
+        """
+        return self.lr * self.gamma ** sum(epoch > each for each in self.milestones)
+
     def to_json(self) -> dict:
         """The fields, a loss of the user by its name."""
-        return asdict(self) | {"loss": loss_named(self.loss).name, "betas": list(self.betas)}
+        fields = asdict(self) | {"loss": loss_named(self.loss).name}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}

@@ -19,7 +19,6 @@ from discreet.ensemble import Diverged, Ensemble
 from discreet.initial import Architecture, as_model, initialise
 from discreet.losses import check_labels, loss_named
 from discreet.model_seeds import Orders, init_seed
-from discreet.optimizers import step_of
 from discreet.recipe import Recipe
 from discreet.stopping import Stopping
 from discreet.training_inputs import check_subsets, fit_masks, fit_stack, key_of, tensors
@@ -150,8 +149,9 @@ class _Training:
                 ensemble = ensemble if revised is state else None
                 state = revised
             if ensemble is None:
-                step = step_of(self.recipe)
-                ensemble = Ensemble(self.choice, step, state.active, state.params, state.moments, state.masks)
+                ensemble = Ensemble(
+                    self.choice, self.recipe, state.active, state.params, state.moments, state.masks
+                )
             ensemble.run(epoch, workers, done.add)
             last = epoch.number == self.recipe.epochs
             if not (on_checkpoint or on_state or self.stopping or self.revise or last):
