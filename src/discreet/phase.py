@@ -1,0 +1,274 @@
+"""What a compressor is given, what a defence changes, and what comes out: one training after the other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from discreet._types import Int
+from discreet.initial import Architecture, as_model
+from discreet.losses import LOSSES
+from discreet.recipe import Recipe
+from discreet.roles import Roles
+from discreet.sparse import Plan, train_sparse
+from discreet.training import train
+from discreet.training_inputs import tensors
+from discreet.training_paths import Gradients
+
+__all__ = [
+    "Compressor",
+    "Defence",
+    "Outcome",
+    "Phase",
+    "Progress",
+    "Setting",
+    "Teacher",
+    "Trained",
+    "fresh_phase",
+    "run",
+]
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A task to solve with a small model, in several runs that differ in samples and seed.
+
+    Attributes:
+        model: The big model's architecture.
+        x: Inputs of all samples.
+        y: Their labels.
+        roles: Who trains, who attacks, who judges; one row a run.
+        recipe: How the big model is trained; its loss is the task's.
+        density: Share of the weights that is kept.
+        seed: Of everything.
+        task: ``"bce"``, ``"ce"`` or ``"mse"``; None: the recipe's loss.
+        plan: Other wishes about sparse training (its density is not used).
+
+    Raises:
+        ValueError: No such task, roles that point nowhere, or a member and a non-member with the same input.
+    """
+
+    model: Architecture
+    x: Tensor
+    y: Tensor
+    roles: Roles
+    recipe: Recipe
+    density: float
+    seed: int = 0
+    task: str | None = None
+    plan: Plan | None = None
+
+    def __post_init__(self) -> None:
+        put = self.__dict__.__setitem__
+        put("x", torch.as_tensor(self.x))
+        put("y", torch.as_tensor(self.y))
+        if self.task is None:
+            put("task", self.recipe.loss if isinstance(self.recipe.loss, str) else "")
+        if self.task not in LOSSES:
+            raise ValueError(
+                f"task: expected one of {', '.join(LOSSES)} (a loss of one's own does not say), got {self.task!r}"
+            )
+        most = max(
+            int(places.max(initial=-1)) for _, places in [("fit", self.roles.fit), *self.roles.parts()]
+        )
+        if most >= len(self.x):
+            raise ValueError(f"roles: expected positions below {len(self.x)}, got {most}")
+        _check_copies(self.x, self.roles)
+
+    @property
+    def kind(self) -> str:
+        """The task: ``"bce"``, ``"ce"`` or ``"mse"``."""
+        return str(self.task)
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return self.roles.runs
+
+
+@dataclass(frozen=True, eq=False)
+class Teacher:
+    """A model that has seen the private samples, one for each run."""
+
+    model: Architecture
+    params: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """One training, before it is run. A defence returns a changed one.
+
+    Attributes:
+        setting: The task; it never changes.
+        model: What is trained.
+        x, y: Inputs and labels: the setting's, or others that a defence made.
+        subsets: Positions in them that each run trains on.
+        recipe: Loss, optimizer, length.
+        init: Where it starts; None: from fresh weights.
+        plan: Of a sparse training; None: dense, or as ``masks`` say.
+        masks: Fixed masks of a dense training.
+        gradients: Instead of the recipe's loss.
+        teacher: The model that was trained on the same samples before, if any.
+        finish: Applied to the trained parameters, one after the other: takes away what a defence had put in.
+        notes: What a reader of the result must know.
+        epsilon: Of each run, with delta, if the training is differentially private.
+    """
+
+    setting: Setting
+    model: Architecture
+    x: Tensor
+    y: Tensor
+    subsets: Int[np.ndarray, "run n"]
+    recipe: Recipe
+    init: Mapping[str, Tensor] | None = None
+    plan: Plan | None = None
+    masks: Mapping[str, Tensor] | None = None
+    gradients: Gradients | None = None
+    teacher: Teacher | None = None
+    finish: tuple[Callable[[Mapping[str, Tensor]], dict[str, Tensor]], ...] = ()
+    notes: tuple[str, ...] = ()
+    epsilon: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a phase gave.
+
+    Attributes:
+        params: The stack, one model a run.
+        masks: Which weights are in use; empty if the models are dense.
+        spent: Training passes, in passes over the setting's training samples.
+    """
+
+    params: Mapping[str, Tensor]
+    masks: Mapping[str, Tensor]
+    spent: float
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Compressed models, one a run.
+
+    Attributes:
+        method: The spec string they were made by.
+        model: Their architecture; a student's is not the big model's.
+        params: The stack.
+        masks: Which weights are in use; empty if all are.
+        epochs: Passes over the training samples in which these very models were trained.
+        spent: Passes in all: teachers, pretraining and candidates that were thrown away count.
+        notes: What a reader must know: approximations, what is not claimed.
+        epsilon: (epsilon, delta), only if the whole of the training was differentially private.
+        history: What was seen on the way, as plain data; see the compressor.
+    """
+
+    method: str
+    model: Architecture
+    params: Mapping[str, Tensor]
+    masks: Mapping[str, Tensor]
+    epochs: float
+    spent: float
+    notes: tuple[str, ...] = ()
+    epsilon: tuple[float, float] | None = None
+    history: Mapping[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Defence(Protocol):
+    """Changes a training so that its models leak less: one frozen dataclass a file in ``defences``."""
+
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether the phase must have a teacher."""
+        ...
+
+    def apply(self, phase: Phase) -> Phase:
+        """The training that is run instead.
+
+        Raises:
+            ValueError: The phase lacks what the defence needs; the message says what.
+        """
+        ...
+
+
+@runtime_checkable
+class Compressor(Protocol):
+    """Makes small models of a task: one frozen dataclass a file in ``compressors``."""
+
+    def __call__(self, setting: Setting, defences: Sequence[Defence], progress: Progress) -> Outcome:
+        """Train, with the defences in the last training.
+
+        Args:
+            setting: The task.
+            defences: Applied in this order.
+            progress: Called with what is being done and the share that is done.
+        """
+        ...
+
+
+def fresh_phase(setting: Setting, **changes: Any) -> Phase:
+    """The plain training of the big model, or with changes that of another."""
+    x, y = tensors(as_model(setting.model), setting.x, setting.y, setting.recipe)
+    return replace(Phase(setting, setting.model, x, y, setting.roles.fit, setting.recipe), **changes)
+
+
+def run(
+    phase: Phase,
+    *,
+    on_checkpoint: Callable[[int, dict[str, Tensor]], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    workers: int | None = None,
+) -> Trained:
+    """Run a training.
+
+    Args:
+        phase: What to run.
+        on_checkpoint: Called after each epoch with its number and all models as they are, before ``finish``.
+        progress: Called with model epochs done and their total.
+        workers: Threads; None: one a core. Results do not depend on it.
+    """
+    given = {
+        "seed": phase.setting.seed,
+        "init": phase.init,
+        "gradients": phase.gradients,
+        "workers": workers,
+        "on_checkpoint": on_checkpoint,
+        "progress": progress,
+    }
+    masks: Mapping[str, Tensor] = {}
+    if phase.plan is not None:
+        made = train_sparse(phase.model, phase.x, phase.y, phase.subsets, phase.recipe, phase.plan, **given)
+        params, masks = made.params, made.masks
+    else:
+        params = train(phase.model, phase.x, phase.y, phase.subsets, phase.recipe, masks=phase.masks, **given)
+        masks = phase.masks or {}
+    for finish in phase.finish:
+        params = finish(params)
+    spent = phase.recipe.epochs * phase.subsets.shape[1] / phase.setting.roles.fit.shape[1]
+    return Trained(params, masks, spent)
+
+
+def _check_copies(x: Tensor, roles: Roles) -> None:
+    """Refuse non-members that are copies of members: no attack can tell them apart."""
+    rows = x.reshape(len(x), -1).contiguous()
+    digest: list[bytes] = [
+        hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows.numpy(force=True)
+    ]
+    for number in range(roles.runs):
+        members = {digest[place] for place in roles.fit[number].tolist()}
+        for name, places in roles.parts():
+            if name.endswith("_in") or name in ("test", "validation", "reference"):
+                continue
+            copies = [place for place in places[number].tolist() if digest[place] in members]
+            if copies:
+                raise ValueError(
+                    f"x: {len(copies)} non-members of {name} in run {number} are copies of members, first sample"
+                    f" {copies[0]}; drop duplicates, or give copies one group when roles are dealt"
+                )
