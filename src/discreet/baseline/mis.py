@@ -1,0 +1,157 @@
+"""The MIS of every variant against attacks that read more and more.
+
+"An Indicator of Membership Inference Security in Post-Training Quantized Models", sections 5 and 11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+
+from discreet._spread import spread
+from discreet.baseline.discriminator import Discriminator, Inputs, log_odds_of_loss, standardised
+from discreet.baseline.prior import Prior
+from discreet.baseline.projection import in_span
+from discreet.baseline.runs import Runs
+from discreet.baseline.security import Security, judge
+from discreet.baseline.split import Split, split_runs
+from discreet.estimate import Estimate
+
+__all__ = ["KINDS", "Baseline", "baseline"]
+
+KINDS = ("full", "black-box", "loss-only")
+"""What the discriminator reads: inputs, weights and losses; inputs and losses; losses."""
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """The MIS of each variant against each kind of attack.
+
+    The MIS against fewer attacks is never smaller (section 5), for the best ones of each kind. Trained ones may turn
+    that round within their noise, and where they do so beyond it, the larger attack was not trained well enough.
+
+    Attributes:
+        found: By kind of attack and variant.
+        seeds: Discriminators trained for each.
+    """
+
+    found: dict[tuple[str, str], Security]
+    seeds: int
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of attack."""
+        return tuple(dict.fromkeys(kind for kind, _ in self.found))
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Names of the variants."""
+        return tuple(dict.fromkeys(variant for _, variant in self.found))
+
+    def mis(self, variant: str, kind: str = "full") -> Estimate:
+        """Upper estimate of the MIS."""
+        return self.found[kind, variant].mis
+
+    def beyond_loss(self, variant: str, kind: str = "full") -> Estimate:
+        """How much more than a loss attack this one finds: MIS by losses alone less MIS, paired by run."""
+        return self.found["loss-only", variant].less(self.found[kind, variant])
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """One entry a kind and variant."""
+        return [{"kind": k, "variant": v} | each.to_json() for (k, v), each in self.found.items()]
+
+
+def baseline(
+    runs: Runs,
+    *,
+    kinds: Sequence[str] = KINDS,
+    discriminator: Discriminator = Discriminator(),  # noqa: B008 (frozen)
+    prior: Prior = Prior(),  # noqa: B008 (frozen)
+    seeds: int = 2,
+    folds: int = 1,
+    level: float = 0.95,
+    seed: int = 0,
+    workers: int | None = None,
+) -> Baseline:
+    """Train discriminators on some runs and judge them on others.
+
+    What comes out is an *upper estimate* of the MIS: the supremum of Definition 2.3 needs the best attack, and this
+    one learns from few runs (weights of a run it never saw say little to it).
+
+    Args:
+        runs: Members and fresh non-members of independent runs.
+        kinds: Which of ``KINDS`` to train.
+        discriminator: How.
+        prior: Share of members and weight of the true positive rate; rows are balanced whatever it is, and the
+            decision is moved (section 11).
+        seeds: Discriminators of each kind, from different starts and orders; their accuracies are averaged.
+        folds: See ``split_runs``.
+        level: Confidence level.
+        seed: Of the split and of all discriminators.
+        workers: Threads; None: one a core. Results do not depend on it.
+
+    Raises:
+        ValueError: An unknown kind, no seed, too few runs, or the kind ``full`` without weights.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> member = np.tile(np.arange(20) < 10, (30, 1))
+        >>> loss = np.exp(rng.normal(size=member.shape) - 2 * member)
+        >>> data = Runs(rng.normal(size=(30, 20, 3)), member, {"full": loss}, {})
+        >>> found = baseline(data, kinds=["loss-only"], seeds=1)
+        >>> found.mis("full", "loss-only").covers(0.317)  # 2 - 2 Phi(1)
+        True
+    """
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown or not kinds:
+        raise ValueError(f"kinds: expected some of {', '.join(KINDS)}, got {', '.join(unknown) or 'none'}")
+    if seeds < 1:
+        raise ValueError(f"seeds: expected at least 1, got {seeds}")
+    if "full" in kinds and not runs.weights:
+        raise ValueError("weights: the kind 'full' reads them, got none")
+    splits = split_runs(len(runs.member), folds=folds, seed=seed)
+    member = torch.from_numpy(runs.member.astype(np.float32))
+    accused = {
+        (kind, v): np.zeros((seeds, *runs.member.shape), bool) for kind in kinds for v in runs.variants
+    }
+    for number, split in enumerate(splits):
+        inputs = _inputs(runs, split, kinds)
+
+        def fit(
+            job: tuple[str, int], number: int = number, split: Split = split, inputs=inputs
+        ) -> np.ndarray:
+            kind, start = job
+            each = int(np.random.SeedSequence(seed, spawn_key=(number, start)).generate_state(1)[0])
+            logits = discriminator.fit(inputs[kind], member, split, seed=each)
+            return logits.numpy() >= prior.cut
+
+        jobs = list(product(kinds, range(seeds)))
+        for (kind, start), found in zip(jobs, spread(fit, jobs, workers), strict=True):
+            for at, variant in enumerate(runs.variants):
+                accused[kind, variant][start, split.test] = found[at, split.test]
+    judged = np.sort(np.concatenate([split.test for split in splits]))
+    return Baseline(
+        {
+            key: judge(each[:, judged], runs.member[judged], prior=prior, level=level, runs=judged)
+            for key, each in accused.items()
+        },
+        seeds,
+    )
+
+
+def _inputs(runs: Runs, split: Split, kinds: Sequence[str]) -> dict[str, Inputs]:
+    loss = torch.stack(
+        [standardised(log_odds_of_loss(each), split.train) for each in runs.loss.values()]
+    ).contiguous()
+    x = standardised(runs.x.astype(np.float64), split.train) if set(kinds) != {"loss-only"} else None
+    weights = None
+    if "full" in kinds:
+        coordinates = [in_span(runs.weights[variant], split.train) for variant in runs.variants]
+        weights = torch.from_numpy(np.stack(coordinates).astype(np.float32))
+    every = {"full": Inputs(loss, x, weights), "black-box": Inputs(loss, x), "loss-only": Inputs(loss)}
+    return {kind: every[kind] for kind in kinds}

@@ -1,0 +1,138 @@
+"""The MIS that one attack leaves, with an interval over runs.
+
+"An Indicator of Membership Inference Security in Post-Training Quantized Models", eqs. 4 and 6.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from discreet._types import Bool, Float
+from discreet.baseline.prior import Prior
+from discreet.estimate import Estimate
+from discreet.intervals import clopper_pearson
+
+__all__ = ["Security", "judge"]
+
+
+@dataclass(frozen=True)
+class Security:
+    """What an attack on one variant found. Higher is more secure.
+
+    Attributes:
+        mis: In [0, 1], n counts the judged runs. An upper estimate: the best attack may find more.
+        raw: The same before it was clipped; above 1 for an attack worse than accusing all or none.
+        tpr: Share of members accused.
+        tnr: Share of non-members not accused.
+        by_seed: The unclipped value of each discriminator seed.
+        runs: Positions of the judged runs.
+        accuracy: Accuracy (eq. 4) on each of them, the mean over seeds.
+        prior: Share of members and weight of the true positive rate.
+    """
+
+    mis: Estimate
+    raw: float
+    tpr: float
+    tnr: float
+    by_seed: tuple[float, ...]
+    runs: tuple[int, ...] = field(repr=False)
+    accuracy: Float[np.ndarray, " run"] = field(repr=False)
+    prior: Prior = field(default_factory=Prior, repr=False)
+
+    def less(self, other: Security) -> Estimate:
+        """This MIS less that of another attack on the same runs, unclipped, paired run by run.
+
+        Raises:
+            ValueError: The runs judged, or the priors, are not the same.
+        """
+        if self.runs != other.runs or self.prior != other.prior:
+            raise ValueError("other: expected an attack judged on the same runs under the same prior")
+        gap = (other.accuracy - self.accuracy) / min(1 - self.prior.eta, self.prior.lam * self.prior.eta)
+        value, half = float(gap.mean()), _half(gap, self.mis.level)
+        return Estimate(
+            value, value - half, value + half, len(gap), self.mis.level, "paired t interval over runs"
+        )
+
+    def to_json(self) -> dict:
+        """Plain JSON values."""
+        return {
+            "mis": self.mis.to_json(),
+            "raw": self.raw,
+            "tpr": self.tpr,
+            "tnr": self.tnr,
+            "by_seed": list(self.by_seed),
+        }
+
+
+def judge(
+    accused: Bool[np.ndarray, "seed run row"],
+    member: Bool[np.ndarray, "run row"],
+    *,
+    prior: Prior = Prior(),  # noqa: B008 (frozen)
+    level: float = 0.95,
+    runs: np.ndarray | None = None,
+) -> Security:
+    """Accuracy and MIS of an attack, with a t interval over runs.
+
+    Rows of one run share its model, so runs are what varies; to that comes the spread over the seeds of the attack.
+
+    Args:
+        accused: Who is called a member, by each seed of the attack.
+        member: Who is one.
+        prior: Share of members and weight of the true positive rate.
+        level: Confidence level.
+        runs: Names of the runs, for pairing; 0, 1, … when None.
+
+    Raises:
+        ValueError: Fewer than two runs, or a run with members or non-members only.
+
+    Example:
+        >>> member = np.tile([True, True, False, False], (10, 1))
+        >>> found = judge(np.tile([True, False, False, False], (1, 10, 1)), member)
+        >>> found.tpr, found.tnr, found.raw
+        (0.5, 1.0, 0.5)
+    """
+    if member.ndim != 2 or accused.shape[1:] != member.shape or len(member) < 2:
+        raise ValueError(
+            "accused, member: expected shapes [seed, run, row] and [run, row] with at least two runs, got"
+            f" {list(accused.shape)} and {list(member.shape)}"
+        )
+    inside = member.sum(axis=1)
+    if not ((inside > 0) & (inside < member.shape[1])).all():
+        run = int(np.argmax((inside == 0) | (inside == member.shape[1])))
+        raise ValueError(f"member: expected members and non-members in each run, got one kind in run {run}")
+    tpr = (accused & member).sum(axis=2) / inside
+    tnr = (~accused & ~member).sum(axis=2) / (member.shape[1] - inside)
+    each = prior.accuracy(tpr, tnr)
+    accuracy = each.mean(axis=0)
+    mean, count = float(accuracy.mean()), len(accuracy)
+    half = math.hypot(_half(accuracy, level), _half(each.mean(axis=1), level) if len(each) > 1 else 0.0)
+    top = 1 - prior.eta + prior.lam * prior.eta
+    raw = prior.mis(mean)
+    if half == 0.0:  # every run alike: the spread says nothing, the number of runs does
+        low, high = clopper_pearson(round(mean / top * count), count, level=level)
+        half = top * max(high - mean / top, mean / top - low)
+    ends = prior.mis(mean + half), prior.mis(mean - half)
+    value, low, high = (min(1.0, max(0.0, end)) for end in (raw, *ends))
+    names = range(count) if runs is None else runs.tolist()
+    return Security(
+        Estimate(value, low, high, count, level, "t interval over runs, with the spread over seeds"),
+        raw,
+        float(tpr.mean()),
+        float(tnr.mean()),
+        tuple(prior.mis(float(value)) for value in each.mean(axis=1)),
+        tuple(names),
+        accuracy,
+        prior,
+    )
+
+
+def _half(values: Float[np.ndarray, " n"], level: float) -> float:
+    """Half-width of a t interval of the mean."""
+    from scipy.special import stdtrit
+
+    n = len(values)
+    return float(stdtrit(n - 1, (1 + level) / 2)) * float(values.std(ddof=1)) / math.sqrt(n)
