@@ -1,0 +1,140 @@
+"""An attack network on log-odds and labels, one for each model, all trained at once.
+
+The attack of Zhu et al., "Safety and Performance, Why not Both?" (2022), section 4.3.2, Branch 2, as one small
+perceptron instead of three streams, so that the networks of all candidates and runs train as one stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from discreet._types import Float
+from discreet.learners._streams import label_stream, posterior_stream
+from discreet.measure import logits
+from discreet.mlp import MLP
+from discreet.recipe import Recipe
+from discreet.safety._evidence import evidence
+from discreet.safety._judge import check_metric, judge
+from discreet.safety._protocol import Answers, Case, Found
+from discreet.training import train
+
+__all__ = ["Odds"]
+
+
+@dataclass(frozen=True)
+class Odds:
+    """Perceptron on the log-odds of the classes, the true class first and the others in falling order, and the label.
+
+    Attributes:
+        hidden: Widths.
+        epochs: Passes over the known samples.
+        tune: Passes when it starts from the attacker of a model that differs little.
+        lr: Adam's rate.
+        batch_size: Samples a step.
+        weight_decay: Of AdamW; so few samples are soon learnt by heart.
+        metric: ``accuracy``, ``auc`` or ``tpr@RATE``.
+    """
+
+    hidden: tuple[int, ...] = (64, 32)
+    epochs: int = 20
+    tune: int = 5
+    lr: float = 2e-3
+    batch_size: int = 64
+    weight_decay: float = 0.1
+    metric: str = "accuracy"
+
+    def __post_init__(self) -> None:
+        check_metric(self.metric)
+        if not self.hidden or min(self.hidden) < 1:
+            raise ValueError(f"hidden: expected positive widths, got {self.hidden}")
+        if self.tune < 1:
+            raise ValueError(f"tune: expected at least 1, got {self.tune}")
+        self._recipe(self.epochs)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Nothing more."""
+        return frozenset()
+
+    def __call__(
+        self, cases: Sequence[Case], *, seeds: Sequence[int], init: Sequence[Found] | None = None
+    ) -> list[Found]:
+        """See ``SafetyTest``."""
+        sizes = {len(case.known) for case in cases}
+        if len(sizes) > 1:  # a stack trains on equally many samples
+            starts = [None] * len(cases) if init is None else [[each] for each in init]
+            return [
+                self([case], seeds=[seed], init=start)[0]
+                for case, seed, start in zip(cases, seeds, starts, strict=True)
+            ]
+        scales = [_scale(case.known) if init is None else init[i].attacker[1] for i, case in enumerate(cases)]
+        known = [_read(case.known, scale) for case, scale in zip(cases, scales, strict=True)]
+        network = MLP((known[0].shape[1], *self.hidden, 1))
+        own = known[0].shape[0]
+        orders = np.stack([np.argsort(case.known.sample, kind="stable") for case in cases])
+        params = train(
+            network,
+            torch.cat(known),
+            torch.from_numpy(np.concatenate([case.known_member for case in cases]).astype(np.int64)),
+            orders + own * np.arange(len(cases))[:, None],
+            self._recipe(self.epochs if init is None else self.tune),
+            init=_start(network, seeds) if init is None else _stack([each.attacker[0] for each in init]),
+            model_ids=_ids(seeds),
+            workers=1,
+        )
+        found = []
+        for row, (case, scale) in enumerate(zip(cases, scales, strict=True)):
+            one = {name: value[row] for name, value in params.items()}
+            alone = {name: value[None] for name, value in one.items()}
+            scores = logits(network, alone, _read(case.judged, scale), workers=1)[0].double().numpy()
+            found.append(judge(scores, case.judged_member, self.metric, attacker=(one, scale)))
+        return found
+
+    def _recipe(self, epochs: int) -> Recipe:
+        return Recipe(
+            "bce",
+            "adamw",
+            lr=self.lr,
+            epochs=epochs,
+            batch_size=self.batch_size,
+            weight_decay=self.weight_decay,
+        )
+
+
+def _read(answers: Answers, scale: tuple[np.ndarray, np.ndarray]) -> Float[Tensor, "sample column"]:
+    seen = evidence(answers)
+    odds = (posterior_stream(seen, "odds").numpy() - scale[0]) / scale[1]
+    return torch.from_numpy(np.hstack([odds, label_stream(seen).numpy()])).float()
+
+
+def _scale(answers: Answers) -> tuple[np.ndarray, np.ndarray]:
+    odds = posterior_stream(evidence(answers), "odds").numpy()
+    return odds.mean(axis=0), odds.std(axis=0) + 1e-6
+
+
+def _start(network: MLP, seeds: Sequence[int]) -> dict[str, Tensor]:
+    """Networks that say nothing yet: their last layer is 0."""
+    stack = network.init([seed % 2**62 for seed in seeds])
+    for name in network.layers[-1]:
+        stack[name].zero_()
+    return stack
+
+
+def _stack(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
+
+
+def _ids(seeds: Sequence[int]) -> list[int]:
+    """Ids that give each network its order of samples; those of equal seeds are moved apart."""
+    found: list[int] = []
+    for seed in seeds:
+        each = seed % 2**31
+        while each in found:
+            each += 1
+        found.append(each)
+    return found

@@ -1,0 +1,43 @@
+"""The TM-score of Zhu et al., "Safety and Performance, Why not Both?" (2022), Eq. 6: the paper's rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet._types import Float
+from discreet.selection_rules._protocol import Candidate
+
+__all__ = ["Tm"]
+
+
+@dataclass(frozen=True)
+class Tm:
+    """Task performance to the power lambda, divided by the attack's.
+
+    Early in training it favours whoever fits fastest, and it hides how far an attack is above chance.
+
+    Attributes:
+        power: The paper's lambda.
+    """
+
+    power: float | int = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.power < math.inf:
+            raise ValueError(f"power: expected a positive number, got {self.power}")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The leak."""
+        return frozenset({"leak"})
+
+    def worth(
+        self, candidates: Sequence[Candidate], draw: np.random.Generator
+    ) -> Float[np.ndarray, " candidate"]:
+        """Eq. 6; see ``SelectionRule``."""
+        del draw
+        return np.array([max(0.0, each.task.value) ** self.power / each.leak for each in candidates])
