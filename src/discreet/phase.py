@@ -12,14 +12,16 @@ import torch
 from torch import Tensor
 
 from discreet._types import Int
-from discreet.initial import Architecture, as_model
+from discreet.initial import Architecture, as_model, initialise
 from discreet.losses import LOSSES
+from discreet.mlp import MLP
+from discreet.model_seeds import init_seed
 from discreet.recipe import Recipe
 from discreet.roles import Roles
 from discreet.sparse import Plan, train_sparse
 from discreet.training import train
 from discreet.training_inputs import tensors
-from discreet.training_paths import Gradients
+from discreet.training_paths import Batch, Gradients
 
 __all__ = [
     "Compressor",
@@ -30,11 +32,14 @@ __all__ = [
     "Setting",
     "Teacher",
     "Trained",
+    "defended",
+    "finished",
     "fresh_phase",
     "run",
 ]
 
 Progress = Callable[[str, float], None]
+View = Callable[[Batch], Batch]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +56,8 @@ class Setting:
         seed: Of everything.
         task: ``"bce"``, ``"ce"`` or ``"mse"``; None: the recipe's loss.
         plan: Other wishes about sparse training (its density is not used).
+        narrow: The model with its hidden widths multiplied by a share, for students that are small and dense;
+            perceptrons need none.
 
     Raises:
         ValueError: No such task, roles that point nowhere, or a member and a non-member with the same input.
@@ -65,6 +72,7 @@ class Setting:
     seed: int = 0
     task: str | None = None
     plan: Plan | None = None
+    narrow: Callable[[float], Architecture] | None = None
 
     def __post_init__(self) -> None:
         put = self.__dict__.__setitem__
@@ -106,20 +114,25 @@ class Teacher:
 class Phase:
     """One training, before it is run. A defence returns a changed one.
 
+    Gradients, epsilon and what else follows from several fields are made when they are read, so defences may come in
+    any order.
+
     Attributes:
         setting: The task; it never changes.
-        model: What is trained.
+        model: What is trained: parts that a defence put in are in it.
         x, y: Inputs and labels: the setting's, or others that a defence made.
         subsets: Positions in them that each run trains on.
         recipe: Loss, optimizer, length.
         init: Where it starts; None: from fresh weights.
         plan: Of a sparse training; None: dense, or as ``masks`` say.
         masks: Fixed masks of a dense training.
-        gradients: Instead of the recipe's loss.
+        steps: Makes the gradients of the phase as it is in the end; None: the recipe's loss.
+        views: Applied one after the other to each batch, by ``steps``.
         teacher: The model that was trained on the same samples before, if any.
+        released: Whose parameters come out, if it is not ``model``.
         finish: Applied to the trained parameters, one after the other: takes away what a defence had put in.
         notes: What a reader of the result must know.
-        epsilon: Of each run, with delta, if the training is differentially private.
+        private: Of the phase as it is in the end: (epsilon, delta), or why it has none.
     """
 
     setting: Setting
@@ -131,11 +144,34 @@ class Phase:
     init: Mapping[str, Tensor] | None = None
     plan: Plan | None = None
     masks: Mapping[str, Tensor] | None = None
-    gradients: Gradients | None = None
+    steps: Callable[[Phase], Gradients] | None = None
+    views: tuple[View, ...] = ()
     teacher: Teacher | None = None
+    released: Architecture | None = None
     finish: tuple[Callable[[Mapping[str, Tensor]], dict[str, Tensor]], ...] = ()
     notes: tuple[str, ...] = ()
-    epsilon: tuple[float, float] | None = None
+    private: Callable[[Phase], tuple[float, float] | str] | None = None
+
+    @property
+    def gradients(self) -> Gradients | None:
+        """What is followed instead of the recipe's loss, if anything.
+
+        Raises:
+            ValueError: A defence cannot be used in this phase.
+        """
+        return None if self.steps is None else self.steps(self)
+
+    @property
+    def epsilon(self) -> tuple[float, float] | None:
+        """(epsilon, delta) of each run, only if the whole training is differentially private."""
+        found = "" if self.private is None else self.private(self)
+        return None if isinstance(found, str) else found
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Notes, and why there is no epsilon where one might be expected."""
+        found = None if self.private is None else self.private(self)
+        return (*self.notes, found) if isinstance(found, str) else self.notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +179,13 @@ class Trained:
     """What a phase gave.
 
     Attributes:
+        model: Whose parameters they are.
         params: The stack, one model a run.
         masks: Which weights are in use; empty if the models are dense.
         spent: Training passes, in passes over the setting's training samples.
     """
 
+    model: Architecture
     params: Mapping[str, Tensor]
     masks: Mapping[str, Tensor]
     spent: float
@@ -215,8 +253,45 @@ class Compressor(Protocol):
 
 def fresh_phase(setting: Setting, **changes: Any) -> Phase:
     """The plain training of the big model, or with changes that of another."""
-    x, y = tensors(as_model(setting.model), setting.x, setting.y, setting.recipe)
-    return replace(Phase(setting, setting.model, x, y, setting.roles.fit, setting.recipe), **changes)
+    model = changes.get("model", setting.model)
+    x, y = tensors(as_model(model), setting.x, setting.y, setting.recipe)
+    return replace(Phase(setting, model, x, y, setting.roles.fit, setting.recipe), **changes)
+
+
+def defended(
+    phase: Phase, defences: Sequence[Defence], progress: Progress, workers: int | None = None
+) -> tuple[Phase, float]:
+    """The phase with all defences, and what it took: the big model is trained if one needs a teacher and has none.
+
+    Args:
+        phase: As it would be without them.
+        defences: Applied in this order.
+        progress: Called while the teacher trains.
+        workers: Threads.
+
+    Returns:
+        The phase, and training passes spent on the teacher.
+    """
+    spent = 0.0
+    if phase.teacher is None and any(defence.needs_teacher for defence in defences):
+        setting = phase.setting
+        taught = run(
+            fresh_phase(setting),
+            progress=lambda done, of: progress("training the teacher", done / of),
+            workers=workers,
+        )
+        spent = taught.spent
+        phase = replace(phase, teacher=Teacher(setting.model, taught.params))
+    for defence in defences:
+        phase = defence.apply(phase)
+    return phase, spent
+
+
+def finished(phase: Phase, params: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Parameters of the released model, from those of the one that was trained."""
+    for finish in phase.finish:
+        params = finish(params)
+    return dict(params)
 
 
 def run(
@@ -236,23 +311,37 @@ def run(
     """
     given = {
         "seed": phase.setting.seed,
-        "init": phase.init,
+        "init": _start(phase),
         "gradients": phase.gradients,
         "workers": workers,
         "on_checkpoint": on_checkpoint,
         "progress": progress,
     }
-    masks: Mapping[str, Tensor] = {}
     if phase.plan is not None:
         made = train_sparse(phase.model, phase.x, phase.y, phase.subsets, phase.recipe, phase.plan, **given)
         params, masks = made.params, made.masks
     else:
         params = train(phase.model, phase.x, phase.y, phase.subsets, phase.recipe, masks=phase.masks, **given)
         masks = phase.masks or {}
-    for finish in phase.finish:
-        params = finish(params)
     spent = phase.recipe.epochs * phase.subsets.shape[1] / phase.setting.roles.fit.shape[1]
-    return Trained(params, masks, spent)
+    return Trained(phase.released or phase.model, finished(phase, params), masks, spent)
+
+
+def _start(phase: Phase) -> Mapping[str, Tensor] | None:
+    """Given weights, and fresh ones for the parts that a defence put in."""
+    if phase.init is None or phase.released is None:
+        return phase.init
+    own, put_in = (_names(model) for model in (phase.released, phase.model))
+    seeds = [init_seed(phase.setting.seed, each) for each in range(phase.setting.runs)]
+    dtype = phase.x.dtype if phase.x.is_floating_point() else torch.float32
+    made = initialise(phase.model, seeds, dtype)
+    return {**phase.init, **{name: made[name] for name in put_in if name not in own}}
+
+
+def _names(model: Architecture) -> list[str]:
+    built = as_model(model)
+    module = built.module() if isinstance(built, MLP) else built
+    return [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
 
 
 def _check_copies(x: Tensor, roles: Roles) -> None:

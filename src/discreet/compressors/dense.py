@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from discreet.phase import Defence, Outcome, Progress, Setting, fresh_phase, run
+from discreet.compressors._common import outcome
+from discreet.phase import Defence, Outcome, Progress, Setting, defended, fresh_phase, run
 
 __all__ = ["Dense"]
 
@@ -16,18 +17,6 @@ class Dense:
 
     def __call__(self, setting: Setting, defences: Sequence[Defence], progress: Progress) -> Outcome:
         """See ``Compressor``."""
-        phase = fresh_phase(setting)
-        for defence in defences:
-            phase = defence.apply(phase)
+        phase, spent = defended(fresh_phase(setting), defences, progress)
         trained = run(phase, progress=lambda done, of: progress("training", done / of))
-        epochs = phase.recipe.epochs
-        return Outcome(
-            "dense",
-            phase.model,
-            trained.params,
-            trained.masks,
-            epochs,
-            trained.spent,
-            phase.notes,
-            phase.epsilon,
-        )
+        return outcome(self, phase, trained, spent=spent)
