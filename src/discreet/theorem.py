@@ -121,7 +121,7 @@ class Law:
 
         Args:
             gamma: ``(1 - eta) / (lambda eta)``; see ``baseline.Prior``.
-            sees: For each parameter and value what the attacker is told; equal entries cannot be told apart. None: all;
+            sees: For each parameter and value what the attacker is told; equal entries look alike. None: all;
                 the class's losses give the MIS against attacks on the loss alone (section 5).
 
         Raises:
