@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +17,7 @@ from discreet.initial import Architecture, as_model, initialise
 from discreet.losses import LOSSES
 from discreet.mlp import MLP
 from discreet.model_seeds import init_seed
+from discreet.performance import check_metric
 from discreet.recipe import Recipe
 from discreet.roles import Roles
 from discreet.sparse import Plan, train_sparse
@@ -58,6 +60,9 @@ class Setting:
         plan: Other wishes about sparse training (its density is not used).
         narrow: The model with its hidden widths multiplied by a share, for students that are small and dense;
             perceptrons need none.
+        attribute: A private attribute of each sample, for tests that infer it.
+        metric: The task performance that candidates are compared by; see ``performance``.
+        scratch: Folder where long work keeps what it needs to go on after a stop; None: it starts anew.
 
     Raises:
         ValueError: No such task, roles that point nowhere, or a member and a non-member with the same input.
@@ -73,6 +78,9 @@ class Setting:
     task: str | None = None
     plan: Plan | None = None
     narrow: Callable[[float], Architecture] | None = None
+    attribute: np.ndarray | None = None
+    metric: str = ""
+    scratch: Path | None = None
 
     def __post_init__(self) -> None:
         put = self.__dict__.__setitem__
@@ -90,6 +98,10 @@ class Setting:
         if most >= len(self.x):
             raise ValueError(f"roles: expected positions below {len(self.x)}, got {most}")
         _check_copies(self.x, self.roles)
+
+        check_metric(self.metric, self.kind)
+        if self.attribute is not None and len(self.attribute) != len(self.x):
+            raise ValueError(f"attribute: expected {len(self.x)} values, one a sample, got {len(self.attribute)}")
 
     @property
     def kind(self) -> str:
