@@ -38,6 +38,7 @@ __all__ = [
     "finished",
     "fresh_phase",
     "run",
+    "start_of",
 ]
 
 Progress = Callable[[str, float], None]
@@ -101,7 +102,9 @@ class Setting:
 
         check_metric(self.metric, self.kind)
         if self.attribute is not None and len(self.attribute) != len(self.x):
-            raise ValueError(f"attribute: expected {len(self.x)} values, one a sample, got {len(self.attribute)}")
+            raise ValueError(
+                f"attribute: expected {len(self.x)} values, one a sample, got {len(self.attribute)}"
+            )
 
     @property
     def kind(self) -> str:
@@ -323,7 +326,7 @@ def run(
     """
     given = {
         "seed": phase.setting.seed,
-        "init": _start(phase),
+        "init": start_of(phase),
         "gradients": phase.gradients,
         "workers": workers,
         "on_checkpoint": on_checkpoint,
@@ -339,7 +342,7 @@ def run(
     return Trained(phase.released or phase.model, finished(phase, params), masks, spent)
 
 
-def _start(phase: Phase) -> Mapping[str, Tensor] | None:
+def start_of(phase: Phase) -> Mapping[str, Tensor] | None:
     """Given weights, and fresh ones for the parts that a defence put in."""
     if phase.init is None or phase.released is None:
         return phase.init
