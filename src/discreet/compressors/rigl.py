@@ -1,0 +1,33 @@
+"""RigL: Evci et al., "Rigging the Lottery: Making All Tickets Winners" (2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from discreet.compressors._sparse import train_preset
+from discreet.phase import Defence, Outcome, Progress, Setting
+from discreet.sparse import grow_rules, prune_rules
+
+__all__ = ["RigL"]
+
+
+@dataclass(frozen=True)
+class RigL:
+    """Drop the smallest weights now and then, and grow as many where the gradient is largest.
+
+    Attributes:
+        prune: Which weights go.
+        grow: Which come; ``"least_gradient"`` turns the rule round.
+    """
+
+    prune: str = "magnitude"
+    grow: str = "gradient"
+
+    def __post_init__(self) -> None:
+        prune_rules.parse(self.prune)
+        grow_rules.parse(self.grow)
+
+    def __call__(self, setting: Setting, defences: Sequence[Defence], progress: Progress) -> Outcome:
+        """See ``Compressor``."""
+        return train_preset(self, setting, defences, progress, self.prune, self.grow)
