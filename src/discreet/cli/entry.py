@@ -16,7 +16,9 @@ __all__ = ["main", "run"]
 
 # Part of Click, which newer releases of Typer carry inside: found through a public subclass.
 _ClickError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-_EXTRAS = {"torch": "torch", "rdkit": "molecules", "B3DB": "molecules"}
+_EXTRAS = {"torch": "torch", "rdkit": "molecules", "B3DB": "molecules"} | dict.fromkeys(
+    ("onnx", "onnxscript", "onnxruntime"), "onnx"
+)
 
 
 def main() -> None:
