@@ -25,7 +25,7 @@ def main() -> None:
         state = {name: torch.randn(SHAPE).masked_fill_(~mask, 0) for name, mask in masks.items()}
         saved = save_sparse(sparse, state, masks)
         save_file(state, plain)
-        dense = timed(lambda: {name: value.clone() for name, value in load_file(plain).items()}, TURNS)  # noqa: B023
+        dense = timed(lambda: {name: value.clone() for name, value in load_file(plain).items()}, TURNS)
         own = timed(lambda: load_sparse(sparse), TURNS)
         print(
             f"density {density:4}: {saved.bytes / saved.used:5.2f} bytes a weight in use,"

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from discreet.artefacts._errors import ArtefactError
+from discreet.artefacts.csr import CsrLinear, Swap, Swapped, csr_linears
+from discreet.artefacts.dense import save_dense
+from discreet.artefacts.latency import Latency, latency
+from discreet.artefacts.onnx_file import OnnxFile, OnnxModel, load_onnx, save_onnx
 from discreet.artefacts.sparse import Saved, load_masks, load_sparse, save_sparse
 
 __all__ = [
     "ArtefactError",
+    "CsrLinear",
+    "Latency",
+    "OnnxFile",
+    "OnnxModel",
     "Saved",
+    "Swap",
+    "Swapped",
+    "csr_linears",
+    "latency",
     "load_masks",
+    "load_onnx",
     "load_sparse",
+    "save_dense",
+    "save_onnx",
     "save_sparse",
 ]

@@ -24,7 +24,7 @@ from torch import Tensor
 from discreet import _json
 from discreet.artefacts._errors import ArtefactError
 
-__all__ = ["File", "dump", "read", "write"]
+__all__ = ["File", "dump", "plain", "read", "write"]
 
 ABOUT, CRC, SHA = "discreet", "crc32", "sha256"
 _LONGEST = 100_000_000  # bytes of a header, as safetensors itself has it
@@ -36,25 +36,28 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def dump(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
-    """The bytes of a file, the same every time.
+def plain(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+    """The bytes of a file without checksums, as any reader of safetensors expects it, the same every time.
 
     Raises:
         ArtefactError: A tensor of a type that safetensors does not hold.
     """
-    try:
-        data = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()})
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise ArtefactError(f"state: safetensors cannot hold it: {error}") from error
-    size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
-    body = memoryview(data)[8 + size :]
+    header, body = _parts(tensors)
+    header["__metadata__"] = dict(metadata)
+    return _join(header, body)
+
+
+def dump(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
+    """The bytes of a file with checksums, the same every time.
+
+    Raises:
+        ArtefactError: A tensor of a type that safetensors does not hold.
+    """
+    header, body = _parts(tensors)
     header["__metadata__"] = {ABOUT: _text(about)}
     sums = {CRC: _crc(header, body), SHA: _sha(header, body)}
     header["__metadata__"] |= sums
-    text = _text(header).encode()
-    text += b" " * (-len(text) % 8)
-    return b"".join([len(text).to_bytes(8, "little"), text, body])
+    return _join(header, body)
 
 
 def write(path: str | Path, data: bytes) -> None:
@@ -131,6 +134,21 @@ def read(source: str | Path | bytes, schema: str) -> File:
         raise ArtefactError(f"{path}: no sound safetensors file: {error}") from error
     checksums = {name: metadata.pop(name, None) for name in (CRC, SHA)}
     return File(path, tensors, about, checksums, header, data[start:].data)
+
+
+def _parts(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Any], memoryview]:
+    try:
+        data = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()})
+    except (safetensors.SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise ArtefactError(f"state: safetensors cannot hold it: {error}") from error
+    size = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + size]), memoryview(data)[8 + size :]
+
+
+def _join(header: Mapping[str, Any], body: memoryview) -> bytes:
+    text = _text(header).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, body])
 
 
 def _bytes(source: str | Path | bytes) -> np.ndarray:
