@@ -104,10 +104,19 @@ class Quantized:
             raise QuantizerError(f"{path}: the header is no JSON: {error}") from error
         if not isinstance(about, dict) or about.get("schema") != SCHEMA:
             raise QuantizerError(f"{path} is no packed model of schema {SCHEMA!r}")
+        return cls.of(packed, about, str(path))
+
+    @classmethod
+    def of(cls, packed: Mapping[str, Tensor], about: Mapping[str, Any], where: str = "packed") -> Quantized:
+        """The model that is stored as ``packed``; ``where`` is for messages.
+
+        Raises:
+            QuantizerError: Tensors and description do not fit.
+        """
         try:
             return cls(_unpack(packed, about), packed, about)
         except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
-            raise QuantizerError(f"{path} is inconsistent: {type(error).__name__}: {error}") from error
+            raise QuantizerError(f"{where} is inconsistent: {type(error).__name__}: {error}") from error
 
     def _file(self) -> bytes:
         return dump(self.packed, {"discreet": json.dumps(self.about, separators=(",", ":"))})
