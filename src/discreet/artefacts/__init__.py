@@ -7,6 +7,12 @@ from discreet.artefacts.csr import CsrLinear, Swap, Swapped, csr_linears
 from discreet.artefacts.dense import save_dense
 from discreet.artefacts.latency import Latency, latency
 from discreet.artefacts.onnx_file import OnnxFile, OnnxModel, load_onnx, save_onnx
+from discreet.artefacts.quantized import (
+    SparseQuantized,
+    load_quantized,
+    quantize_sparse,
+    quantize_sparse_stack,
+)
 from discreet.artefacts.sparse import Saved, load_masks, load_sparse, save_sparse
 
 __all__ = [
@@ -16,13 +22,17 @@ __all__ = [
     "OnnxFile",
     "OnnxModel",
     "Saved",
+    "SparseQuantized",
     "Swap",
     "Swapped",
     "csr_linears",
     "latency",
     "load_masks",
     "load_onnx",
+    "load_quantized",
     "load_sparse",
+    "quantize_sparse",
+    "quantize_sparse_stack",
     "save_dense",
     "save_onnx",
     "save_sparse",
