@@ -6,6 +6,7 @@ from discreet.artefacts._errors import ArtefactError
 from discreet.artefacts.csr import CsrLinear, Swap, Swapped, csr_linears
 from discreet.artefacts.dense import save_dense
 from discreet.artefacts.latency import Latency, latency
+from discreet.artefacts.narrow import Narrowed, narrow
 from discreet.artefacts.onnx_file import OnnxFile, OnnxModel, load_onnx, save_onnx
 from discreet.artefacts.quantized import (
     SparseQuantized,
@@ -19,6 +20,7 @@ __all__ = [
     "ArtefactError",
     "CsrLinear",
     "Latency",
+    "Narrowed",
     "OnnxFile",
     "OnnxModel",
     "Saved",
@@ -31,6 +33,7 @@ __all__ = [
     "load_onnx",
     "load_quantized",
     "load_sparse",
+    "narrow",
     "quantize_sparse",
     "quantize_sparse_stack",
     "save_dense",
