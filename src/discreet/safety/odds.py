@@ -40,11 +40,11 @@ class Odds:
         metric: ``accuracy``, ``auc`` or ``tpr@RATE``.
     """
 
-    hidden: tuple[int, ...] = (64, 32)
-    epochs: int = 20
+    hidden: tuple[int, ...] = (32,)
+    epochs: int = 30
     tune: int = 5
-    lr: float = 2e-3
-    batch_size: int = 64
+    lr: float = 1e-2
+    batch_size: int = 256
     weight_decay: float = 0.1
     metric: str = "accuracy"
 
