@@ -34,7 +34,7 @@ class Curve:
     low: tuple[float, ...]
     high: tuple[float, ...]
 
-    def to_json(self) -> list[dict[str, float]]:
+    def to_json(self) -> list[dict[str, int | float]]:
         """One entry a number of runs."""
         rows = zip(self.runs, self.spearman, self.low, self.high, strict=True)
         return [{"runs": n, "spearman": s, "low": a, "high": b} for n, s, a, b in rows]
