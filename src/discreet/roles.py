@@ -106,9 +106,9 @@ class Roles:
     fit: Int[np.ndarray, "run fit"]
     loop: Panel
     audit: Panel
-    validation: Int[np.ndarray, "run validation"]
-    test: Int[np.ndarray, "run test"]
-    reference: Int[np.ndarray, "run reference"]
+    validation: Int[np.ndarray, "_run validation"]
+    test: Int[np.ndarray, "_run test"]
+    reference: Int[np.ndarray, "_run reference"]
 
     def __post_init__(self) -> None:
         for name, places in self.parts():

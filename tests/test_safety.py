@@ -1,0 +1,125 @@
+"""Safety tests in their particulars: thresholds, metrics, baskets, attributes, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from discreet._find import SpecError
+from discreet.safety import Found, parse
+from discreet.safety._judge import best_threshold, decided, judge
+from discreet.safety.attribute import Attribute
+from discreet.safety.basket import Basket
+from tests.conformance.test_safety import case
+
+
+def test_the_best_threshold_is_that_of_a_naive_loop() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        scores, member = rng.integers(0, 8, 30).astype(float), rng.random(30) < 0.5
+        member[:2] = True, False
+        found = best_threshold(scores, member)
+        gains = [(scores[member] > t).mean() - (scores[~member] > t).mean() for t in np.unique(scores)]
+        assert (scores[member] > found).mean() - (scores[~member] > found).mean() == pytest.approx(max(gains))
+
+
+def test_constant_scores_are_worth_a_half() -> None:
+    member = np.arange(100) < 90
+    threshold = best_threshold(np.zeros(100), member)
+    found = judge(np.zeros(100), member, "accuracy", threshold=threshold)
+    assert found.leak == found.value.value == 0.5
+
+
+def test_accuracy_is_balanced_when_classes_are_not() -> None:
+    member = np.arange(100) < 90
+    assert decided(np.ones(100, bool), member).value == 0.5
+    assert decided(member, member).value == 1.0
+
+
+def test_an_attack_that_is_wrong_is_no_safety() -> None:
+    scores, member = np.arange(100.0), np.arange(100) < 50
+    found = judge(scores, member, "accuracy", threshold=49.5)
+    assert (found.value.value, found.leak) == (0.0, 0.5)
+    assert judge(scores, member, "auc").leak == 0.5
+
+
+def test_tpr_at_fpr_as_the_metric() -> None:
+    scores = np.concatenate([np.full(60, 2.0), np.zeros(40), np.linspace(-1, 1, 100)])
+    found = judge(scores, np.arange(200) < 100, "tpr@0.01")
+    assert found.leak == found.value.value == 0.6
+
+
+@pytest.mark.parametrize("metric", ["tpr", "tpr@0", "tpr@2", "f1", "tpr@x"])
+def test_metrics_that_there_are_not(metric: str) -> None:
+    with pytest.raises(SpecError, match=r"metric: expected accuracy, auc or tpr@RATE"):
+        parse(f"modified(metric={metric!r})")
+
+
+def test_a_basket_is_its_strongest_part_or_a_weighted_mean() -> None:
+    one = case(1, 1.0)
+    parts = [parse(name)([one], seeds=[3])[0] for name in ("modified", "loss")]
+    worst = parse("basket(tests=('modified', 'loss'))")([one], seeds=[3])[0]
+    assert worst.leak == max(each.leak for each in parts)
+    mean = parse("basket(tests=('modified', 'loss'), weights=(3.0, 1.0))")([one], seeds=[3])[0]
+    assert mean.leak == pytest.approx(0.75 * parts[0].leak + 0.25 * parts[1].leak)
+    assert list(mean.parts) == ["modified", "loss"]
+
+
+def test_a_basket_needs_what_its_tests_need() -> None:
+    assert Basket(("modified", "whitebox")).needs == {"hidden"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("basket(tests=())", "tests: expected spec strings of tests"),
+        ("basket(weights=(1.0,))", r"weights: expected 2 positive numbers, one a test, got \(1.0,\)"),
+        ("basket(tests=('modifed',))", "did you mean 'modified'"),
+        ("attack('lyra')", "did you mean 'lira'"),
+        ("blackbox(learner='ridge')", "learner: expected neural_blackbox with settings, got 'ridge'"),
+    ],
+)
+def test_tests_that_there_are_not(spec: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        parse(spec)
+
+
+def test_an_error_of_an_estimate_as_a_standard_error() -> None:
+    member = np.arange(20_000) < 10_000
+    scores = np.random.default_rng(0).random(20_000)
+    found = judge(scores, member, "accuracy", threshold=0.5)
+    assert found.error == pytest.approx(np.sqrt(2 * 0.25 / 10_000) / 2, rel=0.02)
+
+
+def test_a_number_is_inferred_and_leaks_more_the_lower_the_error() -> None:
+    pytest.importorskip("sklearn")
+    one = case(0, 0.0)
+    rng = np.random.default_rng(1)
+
+    def with_age(strength: float) -> Found:
+        def tell(part):
+            age = rng.normal(50, 10, len(part))
+            hidden = rng.normal(size=(len(part), 3)) + strength * (age - 50)[:, None] / 10
+            return replace(part, hidden=hidden, attribute=age)
+
+        test = Attribute(("linear", "trees"), metric="mae")
+        return test([replace(one, known=tell(one.known), judged=tell(one.judged))], seeds=[0])[0]
+
+    blind, told = with_age(0.0), with_age(5.0)
+    assert blind.leak == pytest.approx(1.0, abs=0.02)
+    assert told.leak > 3
+    assert told.value.value < blind.value.value
+    assert set(told.parts) == {"linear", "trees"}
+
+
+def test_regression_is_for_the_loss_alone() -> None:
+    one = case(0, 0.0)
+    numbers = {
+        name: replace(part, outputs=part.outputs[:, :1], label=part.label.astype(float), task="mse")
+        for name, part in (("known", one.known), ("judged", one.judged))
+    }
+    assert parse("loss")([replace(one, **numbers)], seeds=[0])[0].leak >= 0.5
+    with pytest.raises(ValueError, match="task: modified reads classes, got a regression"):
+        parse("modified")([replace(one, **numbers)], seeds=[0])
