@@ -24,7 +24,7 @@ def of_setting(setting: Setting) -> Maskable:
 
 
 def largest(
-    params: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]], density: float
+    params: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]], density: float | int
 ) -> dict[str, Tensor]:
     """Masks of exactly floor(density · weights) for each model: the largest magnitudes, of equal ones the first.
 

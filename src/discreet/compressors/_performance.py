@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from discreet._types import Float, Int
-from discreet.defences._objective import classes
 from discreet.initial import Architecture, as_model
 from discreet.losses import LOSSES
 from discreet.measure import logits
+from discreet.performance import performance as measured
 from discreet.phase import Setting, fresh_phase
 
 __all__ = ["losses", "performance"]
@@ -21,14 +21,11 @@ __all__ = ["losses", "performance"]
 def performance(
     setting: Setting, model: Architecture, params: Mapping[str, Tensor]
 ) -> Float[np.ndarray, " run"]:
-    """Accuracy, or for ``mse`` the mean squared error with a minus sign: higher is better."""
-    found = []
-    for outputs, y in _answers(setting, model, params, setting.roles.validation):
-        if setting.kind == "mse":
-            found.append(-float(LOSSES["mse"].per_sample(outputs, y).mean()))
-        else:
-            found.append(float((classes(outputs).argmax(-1) == y).double().mean()))
-    return np.array(found)
+    """The setting's metric: higher is better; see ``discreet.performance``."""
+    answers = _answers(setting, model, params, setting.roles.validation)
+    return np.array(
+        [measured(outputs.numpy(), y.numpy(), setting.kind, setting.metric).value for outputs, y in answers]
+    )
 
 
 def losses(

@@ -29,7 +29,7 @@ class Early:
 
     Attributes:
         epochs: To train for just so long; None: choose by validation.
-        by: ``"loss"`` (lowest mean) or ``"performance"`` (accuracy).
+        by: ``"loss"`` (lowest mean) or ``"performance"`` (the setting's metric).
     """
 
     epochs: int | None = None

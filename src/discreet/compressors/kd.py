@@ -27,8 +27,8 @@ class KD:
         epochs: Of the student; None: as many as the recipe has.
     """
 
-    weight: float = 0.5
-    temperature: float = 1.0
+    weight: float | int = 0.5
+    temperature: float | int = 1.0
     epochs: int | None = None
 
     def __post_init__(self) -> None:

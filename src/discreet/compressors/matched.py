@@ -17,6 +17,8 @@ from discreet.phase import Defence, Outcome, Phase, Progress, Setting
 
 __all__ = ["Matched"]
 
+NOTE = "not differentially private: when it stops was told by a model that was trained without noise"
+
 
 @dataclass(frozen=True)
 class Matched:
@@ -26,11 +28,11 @@ class Matched:
     each run, and the performance of every epoch.
 
     Attributes:
-        target: Accuracy (for ``mse`` the mean squared error with a minus sign), or the spec string of a compressor
-            that is trained first, without the defences, and whose performance in the same run is to be reached.
+        target: Performance by the setting's metric, or the spec string of a compressor that is trained first,
+            without the defences, and whose performance in the same run is to be reached.
     """
 
-    target: float | str = "set"
+    target: float | int | str = "set"
 
     def __post_init__(self) -> None:
         if isinstance(self.target, str):
@@ -54,4 +56,7 @@ class Matched:
         done = outcome(
             self, phase, trained, spent=before + spent, notes=notes if missed else (), history=history
         )
-        return replace(done, epochs=float(kept.epoch.mean()))
+        done = replace(done, epochs=float(kept.epoch.mean()))
+        if done.epsilon is not None and isinstance(self.target, str):
+            return replace(done, epsilon=None, notes=(*done.notes, NOTE))
+        return done

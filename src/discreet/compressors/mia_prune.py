@@ -57,7 +57,7 @@ class MIAPrune:
 
     rounds: int = 3
     epochs: int | None = None
-    tolerance: float = 0.02
+    tolerance: float | int = 0.02
 
     def __post_init__(self) -> None:
         if self.rounds < 1:

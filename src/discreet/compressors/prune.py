@@ -26,7 +26,7 @@ class Prune:
     """
 
     epochs: int | None = None
-    lr: float | None = None
+    lr: float | int | None = None
 
     def __post_init__(self) -> None:
         if self.epochs is not None and self.epochs < 1:

@@ -7,7 +7,9 @@ import math
 __all__ = ["check_range"]
 
 
-def check_range(name: str, value: float, low: float, high: float = math.inf, *, above: bool = False) -> None:
+def check_range(
+    name: str, value: float | int, low: float | int, high: float | int = math.inf, *, above: bool = False
+) -> None:
     """Refuse what is not from ``low`` (or above it) to ``high``, and finite.
 
     Raises:

@@ -33,7 +33,7 @@ def _rebuilt(architecture: Architecture, change: Callable[[nn.Module], None]) ->
     if isinstance(architecture, MLP | nn.Module):
         with torch.random.fork_rng(devices=[]):
             module = architecture.module() if isinstance(architecture, MLP) else copy.deepcopy(architecture)
-        change(module)
+            change(module)
         return module
 
     def factory() -> nn.Module:

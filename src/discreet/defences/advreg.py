@@ -48,10 +48,10 @@ class AdvReg:
         width: Of the attacker's first hidden layers; the later ones have half of it.
     """
 
-    alpha: float = 1.0
+    alpha: float | int = 1.0
     steps: int = 2
     warmup: int = 0
-    lr: float = 1e-3
+    lr: float | int = 1e-3
     width: int = 64
 
     def __post_init__(self) -> None:

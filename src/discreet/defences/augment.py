@@ -35,7 +35,7 @@ class Augment:
         shape: Channels, height and width of images that are given as rows; None: inputs have that shape themselves.
     """
 
-    noise: float = 0.1
+    noise: float | int = 0.1
     pad: int = 0
     flip: bool = False
     shape: tuple[int, int, int] | None = None

@@ -30,8 +30,8 @@ class Distil:
         temperature: By which both models' logits are divided in the teacher's part; its square multiplies that.
     """
 
-    weight: float = 0.5
-    temperature: float = 1.0
+    weight: float | int = 0.5
+    temperature: float | int = 1.0
     needs: ClassVar[frozenset[str]] = frozenset({"teacher"})
 
     def __post_init__(self) -> None:

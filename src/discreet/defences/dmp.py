@@ -32,8 +32,8 @@ class DMP:
         keep: Share of the reference samples that is used: those on which the teacher is surest, by entropy.
     """
 
-    temperature: float = 1.0
-    keep: float = 1.0
+    temperature: float | int = 1.0
+    keep: float | int = 1.0
     needs: ClassVar[frozenset[str]] = frozenset({"teacher"})
 
     def __post_init__(self) -> None:

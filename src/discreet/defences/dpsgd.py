@@ -49,9 +49,9 @@ class DPSGD:
         delta: At which epsilon is given; below one over the number of samples.
     """
 
-    noise: float = 1.0
-    clip: float = 1.0
-    delta: float = 1e-5
+    noise: float | int = 1.0
+    clip: float | int = 1.0
+    delta: float | int = 1e-5
 
     def __post_init__(self) -> None:
         check_range("noise", self.noise, 0)
@@ -97,7 +97,7 @@ class DPSGD:
             return f"not differentially private: {reason}"
         samples, size = phase.subsets.shape[1], phase.recipe.batch_size
         steps = phase.recipe.epochs * -(-samples // size)
-        return epsilon(self.noise, min(1.0, size / samples), steps, self.delta), self.delta
+        return epsilon(self.noise, min(1.0, size / samples), steps, self.delta), float(self.delta)
 
     def _why_not(self, phase: Phase) -> str:
         if phase.init is not None:
@@ -193,7 +193,7 @@ class _Noisy:
         return seen(self.phase, Batch(self.phase.x[rows], self.phase.y[rows], rows, epoch, batch.number))
 
 
-def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
+def epsilon(noise: float | int, rate: float, steps: int, delta: float | int) -> float:
     """Of the subsampled Gaussian mechanism, by the Rényi accountant of Opacus.
 
     Args:

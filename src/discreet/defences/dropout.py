@@ -26,7 +26,7 @@ class Dropout:
         share: Of the units.
     """
 
-    share: float = 0.2
+    share: float | int = 0.2
 
     def __post_init__(self) -> None:
         check_range("share", self.share, 0)

@@ -30,8 +30,8 @@ class HAMP:
         alpha: Weight of the entropy of predictions.
     """
 
-    gamma: float = 0.8
-    alpha: float = 0.01
+    gamma: float | int = 0.8
+    alpha: float | int = 0.01
     needs: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class HAMP:
 
 
 @cache
-def true_share(gamma: float, classes: int) -> float:
+def true_share(gamma: float | int, classes: int) -> float:
     """Probability of the true class in the label: lowered by hundredths until the label is uncertain enough.
 
     Example:

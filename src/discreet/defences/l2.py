@@ -22,7 +22,7 @@ class L2:
         weight: Of that sum.
     """
 
-    weight: float = 5e-4
+    weight: float | int = 5e-4
 
     def __post_init__(self) -> None:
         check_range("weight", self.weight, 0)

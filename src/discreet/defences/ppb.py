@@ -28,7 +28,7 @@ class PPB:
         weight: Of the divergence, in nats a pair.
     """
 
-    weight: float = 4.0
+    weight: float | int = 4.0
     needs: ClassVar[frozenset[str]] = frozenset({"batch"})
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ class Re1:
         beta: Its weight.
     """
 
-    beta: float = 0.1
+    beta: float | int = 0.1
     needs: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ class RelaxLoss:
         alpha: The level, in nats.
     """
 
-    alpha: float = 1.0
+    alpha: float | int = 1.0
     needs: ClassVar[frozenset[str]] = frozenset({"batch", "epoch"})
 
     def __post_init__(self) -> None:
