@@ -1,0 +1,26 @@
+"""Specs: short typed TOML files that say what to do with a model and data of one's own."""
+
+from __future__ import annotations
+
+from discreet.spec._errors import CalledError, SpecFileError
+from discreet.spec.calls import Named, named
+from discreet.spec.loading import Loaded, load_data, load_model
+from discreet.spec.reading import Source, read
+from discreet.spec.schema import schema
+from discreet.spec.sections import CompressSpec
+from discreet.spec.template import template
+
+__all__ = [
+    "CalledError",
+    "CompressSpec",
+    "Loaded",
+    "Named",
+    "Source",
+    "SpecFileError",
+    "load_data",
+    "load_model",
+    "named",
+    "read",
+    "schema",
+    "template",
+]
