@@ -120,8 +120,7 @@ class Rounds:
                 until = times[number + 1] if number + 1 < len(times) else total
                 course = self._train_on(after, until)
                 self._keep(scratch, course)
-            if course.state.epoch < total and len(course.state.active):
-                course = self._train_on(course, total)
+            course = self._train_on(course, total)
         except Diverged as error:
             return course, f"stopped after epoch {course.state.epoch}, the last good one: {error}"
         self._point(course)
@@ -154,7 +153,7 @@ class Rounds:
         return self._train(course, until, init=close(start, masks), masks=masks)
 
     def _train_on(self, course: Course, until: int) -> Course:
-        if until <= course.state.epoch:
+        if until <= course.state.epoch or not len(course.state.active):
             return course
         return self._train(course, until, resume=course.state)
 

@@ -1,0 +1,256 @@
+"""SafeCompress: with one candidate it is plain sparse training; runs, resumes and losers leave no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from discreet._find import SpecError
+from discreet.compressors import parse
+from discreet.defences import parse as defence
+from discreet.ensemble import Diverged
+from discreet.estimate import Estimate
+from discreet.mlp import MLP
+from discreet.phase import Outcome, Setting
+from discreet.recipe import Recipe
+from discreet.roles import Sizes, deal
+from discreet.safety import Case, Found
+from discreet.sparse import Plan, Schedule, train_sparse
+
+SIZES = Sizes(fit=80, loop=40, audit=40, validation=40, test=40, reference=20)
+RECIPE = Recipe(
+    "ce", "sgd", lr=0.05, epochs=12, batch_size=20, momentum=0.9, nesterov=True, weight_decay=1e-3
+)
+ONE = "safecompress(rule='least', test='loss', prune=('magnitude',), grow=('{}',), interval=2, fraction=0.3)"
+QUICK = "safecompress(rule='{}', test='loss', interval=3)"
+
+
+def setting(runs: int = 3, **changes: Any) -> Setting:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    x = rng.normal(size=(300, 6)) + np.eye(6)[y]
+    given = {"recipe": RECIPE, "density": 0.4, "seed": 5} | changes
+    return Setting(
+        MLP((6, 12, 3)),
+        torch.from_numpy(x).float(),
+        torch.from_numpy(y),
+        deal(300, runs, SIZES, seed=1),
+        **given,
+    )
+
+
+def quiet(doing: str, share: float) -> None:
+    assert 0 <= share <= 1
+
+
+def fit(spec: str, given: Setting | None = None, defences: Sequence[str] = ()) -> Outcome:
+    return parse(spec)(setting() if given is None else given, [defence(each) for each in defences], quiet)
+
+
+def the_same(one: Outcome, other: Outcome) -> None:
+    for name in one.params:
+        assert torch.equal(one.params[name], other.params[name]), name
+    for name in one.masks:
+        assert torch.equal(one.masks[name], other.masks[name]), name
+    assert one.history == other.history
+
+
+@pytest.mark.parametrize("grow", ["random", "gradient", "least_gradient"])
+def test_one_candidate_is_plain_sparse_training(grow: str) -> None:
+    given = setting()
+    plan = Plan(0.4, prune="magnitude", grow=grow, schedule=Schedule(2, 0.3, 0.75))
+    plain = train_sparse(given.model, given.x, given.y, given.roles.fit, RECIPE, plan, seed=5)
+    found = fit(ONE.format(grow), given)
+    for name, value in plain.params.items():
+        assert torch.equal(found.params[name], value)
+    for name, mask in plain.masks.items():
+        assert torch.equal(found.masks[name], mask)
+    assert found.epochs == found.spent == 12
+
+
+def test_counts_budget_and_history() -> None:
+    found = fit(QUICK.format("tm"))
+    weights = 6 * 12 + 12 * 3
+    for run in range(3):
+        kept = sum(int(mask[run].sum()) for mask in found.masks.values())
+        assert weights * 0.4 - 2 < kept <= weights * 0.4
+        for name, mask in found.masks.items():
+            assert not bool(found.params[name][run][~mask[run]].any())
+    assert found.epochs == 12
+    assert (
+        found.spent == 12 + 3 * 3
+    )  # updates after epochs 3, 6 and 9; three candidates are thrown away at each
+    rounds = found.history["rounds"]
+    assert [(each["run"], each["epoch"]) for each in rounds[:4]] == [(0, 3), (1, 3), (2, 3), (0, 6)]
+    names = ["magnitude+gradient", "magnitude+random", "threshold+gradient", "threshold+random"]
+    assert [each["name"] for each in rounds[0]["candidates"]] == names
+    for each in rounds:
+        scores = [c["task"]["value"] / c["leak"] for c in each["candidates"]]
+        assert each["chosen"] == names[int(np.argmax(scores))]
+        assert each["difference"] == (len(set(scores)) > 1)
+    points = found.history["points"]
+    assert [each["epoch"] for each in points[::3]] == [3, 6, 9, 12]
+
+
+@pytest.mark.parametrize("rule", ["tm", "random", "indicator"])
+def test_a_run_alone_is_as_among_others(rule: str) -> None:
+    together = fit(QUICK.format(rule), setting(3))
+    alone = fit(QUICK.format(rule), setting(1))
+    for name in together.params:
+        assert torch.equal(together.params[name][0], alone.params[name][0])
+    ours = [each for each in together.history["rounds"] if each["run"] == 0]
+    assert ours == alone.history["rounds"]
+
+
+class _Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("rule", "at"),
+    [("indicator", 2), *(pytest.param("tm", at, marks=pytest.mark.slow) for at in (1, 2, 3))],
+)
+def test_a_stop_at_any_round_changes_nothing(tmp_path: Path, rule: str, at: int) -> None:
+    def killer(doing: str, share: float) -> None:
+        if doing.startswith(f"round {at}"):
+            raise _Killed
+
+    spec = f"safecompress(rule='{rule}', test='{'loss' if rule == 'indicator' else 'basket'}', interval=3)"
+    given = setting(2, scratch=tmp_path)
+    with pytest.raises(_Killed):
+        parse(spec)(given, [], killer)
+    seen: list[str] = []
+    resumed = parse(spec)(given, [], lambda doing, share: seen.append(doing))
+    assert seen[0] == f"round {at} of 3"
+    the_same(resumed, fit(spec, setting(2)))
+    assert len(list(tmp_path.glob("state-*"))) == 1
+
+
+def test_what_was_kept_of_other_rounds_is_not_taken_up(tmp_path: Path) -> None:
+    fit(QUICK.format("tm"), setting(1, scratch=tmp_path))
+    other = fit(QUICK.format("random"), setting(1, scratch=tmp_path))
+    the_same(other, fit(QUICK.format("random"), setting(1)))
+
+
+def test_equal_candidates_are_no_difference() -> None:
+    found = fit(ONE.format("random"))
+    assert not any(each["difference"] for each in found.history["rounds"])
+
+
+def test_a_loss_that_is_not_finite_keeps_the_last_good_models() -> None:
+    blown = replace(RECIPE, milestones=(7,), gamma=1e30)
+    found = fit(QUICK.format("tm"), setting(recipe=blown))
+    assert found.epochs == 6
+    assert all(bool(torch.isfinite(value).all()) for value in found.params.values())
+    assert "stopped after epoch 6, the last good one: model " in found.notes[-1]
+    with pytest.raises(Diverged, match="is not finite after epoch 1"):
+        fit(QUICK.format("tm"), setting(recipe=replace(RECIPE, lr=1e30)))
+
+
+def test_patience_stops_a_run() -> None:
+    given = setting(recipe=replace(RECIPE, epochs=20))
+    spec = "safecompress(rule='tm', test='loss', interval=2, prune=('magnitude',), patience=1, tolerance={})"
+    patient, hasty = fit(spec.format(0.0), given), fit(spec.format(5.0), given)
+    last = {each["run"]: each["epoch"] for each in hasty.history["rounds"]}
+    assert last == {0: 4, 1: 4, 2: 4}  # no second score is better by 5
+    assert hasty.epochs == 5
+    assert len(patient.history["rounds"]) > len(hasty.history["rounds"])
+
+
+@pytest.mark.parametrize("growth", ["held-out", "gap"])
+def test_growth_may_look_at_others(growth: str) -> None:
+    found = fit(f"safecompress(rule='tm', test='loss', interval=3, growth='{growth}')")
+    plain = fit(QUICK.format("tm"))
+    assert any(not torch.equal(found.masks[name], plain.masks[name]) for name in plain.masks)
+
+
+def test_the_seed_counts() -> None:
+    one, other = fit(QUICK.format("random")), fit(QUICK.format("random"), setting(seed=6))
+    assert any(not torch.equal(one.masks[name], other.masks[name]) for name in one.masks)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A test of one's own: the first candidate leaks least."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset()
+
+    def __call__(
+        self, cases: Sequence[Case], *, seeds: Sequence[int], init: Sequence[Found] | None = None
+    ) -> list[Found]:
+        del seeds
+        leaks = [0.5 + 0.1 * (at // 3) for at in range(len(cases))] if init else [0.9] * len(cases)
+        return [Found(leak, Estimate(leak, leak, leak, 10, 0.95), "accuracy") for leak in leaks]
+
+
+def test_a_safety_test_of_ones_own() -> None:
+    found = fit(f"safecompress(rule='least', test='{__name__}:Planted', interval=3)")
+    assert {each["chosen"] for each in found.history["rounds"]} == {"magnitude+gradient"}
+    assert [c["leak"] for c in found.history["rounds"][0]["candidates"]] == [0.5, 0.6, 0.7, 0.8]
+
+
+def test_binary_and_convolution() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    x = rng.normal(size=(300, 1, 6, 6)) + y[:, None, None, None]
+
+    def build() -> torch.nn.Module:
+        return torch.nn.Sequential(
+            torch.nn.Conv2d(1, 4, 3),
+            torch.nn.BatchNorm2d(4),
+            torch.nn.ReLU(),
+            torch.nn.Flatten(),
+            torch.nn.Linear(64, 1),
+        )
+
+    given = Setting(
+        build,
+        torch.from_numpy(x).float(),
+        torch.from_numpy(y),
+        deal(300, 2, SIZES),
+        replace(RECIPE, loss="bce", epochs=6),
+        0.5,
+    )
+    found = fit("safecompress(rule='tm', test='whitebox', interval=2)", given)
+    assert sum(int(mask[0].sum()) for mask in found.masks.values()) == 50
+    assert int(found.params["1.num_batches_tracked"][0]) == 6 * 4
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("safecompress(rule='best')", "unknown selection_rule 'best'"),
+        ("safecompress(test='lira')", "unknown safety 'lira'"),
+        ("safecompress(tune=0)", "tune: expected at least 1, got 0"),
+        (
+            "safecompress(interval=1, tune=2)",
+            "interval: expected at least 2, as candidates are tuned so long, got 1",
+        ),
+        ("safecompress(growth='all')", "growth: expected fit, held-out or gap, got 'all'"),
+        ("safecompress(patience=0)", "patience: expected at least 1, got 0"),
+        ("safecompress(prune=())", r"prune, grow: expected tuples of rules, got \(\)"),
+        ("safecompress(stop=0.0)", "stop: expected above 0, at most 1, got 0.0"),
+    ],
+)
+def test_settings_that_there_are_not(spec: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        parse(spec)
+
+
+def test_an_attribute_that_is_missing() -> None:
+    with pytest.raises(
+        ValueError, match="attribute: this test infers an attribute, but the setting has none"
+    ):
+        fit("safecompress(test='attribute')")
+    with pytest.raises(
+        ValueError, match="runs: this test compares the models of several runs, but there is one run"
+    ):
+        fit("safecompress(test='attack')", setting(1))
