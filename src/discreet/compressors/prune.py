@@ -21,8 +21,8 @@ class Prune:
     Defences act in the fine-tuning; the dense model is their teacher.
 
     Attributes:
-        epochs: Of the fine-tuning; None: as many as the recipe has.
-        lr: Of the fine-tuning; None: the recipe's.
+        epochs: Of the fine-tuning; None: a third of the recipe's.
+        lr: Of the fine-tuning; None: a tenth of the recipe's.
     """
 
     epochs: int | None = None
@@ -46,7 +46,8 @@ class Prune:
         )
         masks = largest(dense.params, shapes, setting.density)
         recipe = setting.recipe
-        recipe = replace(recipe, epochs=self.epochs or recipe.epochs, lr=self.lr or recipe.lr)
+        epochs, lr = self.epochs or max(1, recipe.epochs // 3), self.lr or recipe.lr / 10
+        recipe = replace(recipe, epochs=epochs, lr=lr)
         phase = fresh_phase(
             setting,
             recipe=recipe,
