@@ -1,0 +1,149 @@
+"""The compression study as JSON and as Markdown tables in the paper's form."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import resources
+from typing import Any
+
+from discreet.estimate import Estimate
+from discreet.studies.compression_tasks import TASKS
+from discreet.studies.safecompress import Cell, SafeStudy
+from discreet.studies.safecompress_claims import claims, lacking
+from discreet.studies.safecompress_plan import SIX
+
+__all__ = ["paper_rows", "to_json", "to_markdown"]
+
+
+def to_json(study: SafeStudy) -> dict[str, Any]:
+    """All figures with intervals and counts; processor times, which differ each time, are in the tables alone."""
+    return {
+        "schema": "discreet.study/1",
+        "study": "safecompress",
+        "seed": study.seed,
+        "rows": [
+            asdict(cell.row)
+            | {
+                "method": cell.row.method,
+                "epochs": cell.epochs,
+                "spent": cell.spent,
+                "notes": list(cell.notes),
+            }
+            | {"epsilon": None if cell.epsilon is None else list(cell.epsilon)}
+            | dict(cell.found)
+            for cell in study.cells
+        ],
+        "claims": [
+            {
+                "claim": each.text,
+                "task": each.task,
+                "verdict": each.verdict,
+                "figures": {label: figure.to_json() for label, figure in each.figures},
+            }
+            for each in claims(study)
+        ],
+        "left_out": list(lacking(study)),
+    }
+
+
+def to_markdown(study: SafeStudy) -> str:
+    """Tables, claims, and what was left out."""
+    parts = []
+    for task, runs in study.scale.tasks.items():
+        cells = [cell for cell in study.cells if cell.row.task == task and cell.row.runs == runs]
+        if cells:
+            parts += [*_methods(task, cells), *_ladder(task, cells)]
+    if study.scale.picks:
+        parts += _picks(study)
+    parts += _claims(study)
+    for line in lacking(study):
+        parts.append(f"- not run: {line}")
+    return "\n".join(parts) + "\n"
+
+
+def paper_rows() -> list[dict[str, str]]:
+    """Tables 3 to 11 as printed, percent and hours, one row a cell.
+
+    Example:
+        >>> [row["tm"] for row in paper_rows() if row["table"] == "11" and row["method"] == "Pr-DMP"]
+        ['1.18']
+    """
+    text = resources.files("discreet.studies").joinpath("safecompress_paper.csv").read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _methods(task: str, cells: Sequence[Cell]) -> list[str]:
+    first = TASKS[task].densities[0]
+    here = [cell for cell in cells if cell.row.density == first]
+    dense = next((cell for cell in here if cell.row.name == "dense" and not cell.row.large), None)
+    lines = [
+        f"## {TASKS[task].title}, density {first:g}, {here[0].row.runs} runs",
+        "",
+        "| method | Task Acc | on members | MIA Acc | AUC | TPR at 1 % FPR | TM-score | passes | time / dense |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for cell in here:
+        told = cell.found
+        name = f"{cell.row.name}, twice as wide" if cell.row.large else cell.row.name
+        name += "" if cell.epsilon is None else f" (ε = {cell.epsilon[0]:.3g}, δ = {cell.epsilon[1]:.0e})"
+        ratio = "" if dense is None else f"{cell.seconds / dense.seconds:.1f}"
+        figures = [_show(told[key]) for key in ("task", "train", "mia", "auc")]
+        lines.append(
+            f"| {name} | {' | '.join(figures)} | {_show(told['tpr']['0.01'])} | {_show(told['tm'])} |"
+            f" {cell.spent:.0f} | {ratio} |"
+        )
+    return [*lines, ""]
+
+
+def _ladder(task: str, cells: Sequence[Cell]) -> list[str]:
+    densities = sorted({cell.row.density for cell in cells})
+    if len(densities) < 2:
+        return []
+    by = {(cell.row.name, cell.row.density): cell for cell in cells if not cell.row.large}
+    head = " | ".join(f"density {each:g}" for each in densities)
+    lines = [
+        f"TM-score (and MIA Acc), {TASKS[task].title}:",
+        "",
+        f"| method | {head} |",
+        "|---" * (len(densities) + 1) + "|",
+    ]
+    for name in SIX:
+        if all((name, density) in by for density in densities):
+            told = [by[name, density].found for density in densities]
+            row = " | ".join(f"{_show(each['tm'])} ({each['mia']['value']:.3f})" for each in told)
+            lines.append(f"| {name} | {row} |")
+    return [*lines, ""] if len(lines) > 4 else []
+
+
+def _picks(study: SafeStudy) -> list[str]:
+    lines = [
+        f"## How candidates are picked, {study.scale.picks} runs",
+        "",
+        "| task | way | Task Acc | MIA Acc | TPR at 1 % FPR | TM-score | passes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for cell in study.cells:
+        if cell.row.runs == study.scale.picks and cell.row.runs != study.scale.tasks.get(cell.row.task):
+            told = cell.found
+            figures = [_show(each) for each in (told["task"], told["mia"], told["tpr"]["0.01"], told["tm"])]
+            lines.append(f"| {cell.row.task} | {cell.row.name} | {' | '.join(figures)} | {cell.spent:.0f} |")
+    return [*lines, ""]
+
+
+def _claims(study: SafeStudy) -> list[str]:
+    lines = ["## Claims", "", "| claim | task | verdict | rests on |", "|---|---|---|---|"]
+    for each in claims(study):
+        figures = "; ".join(f"{label} {_estimate(figure)}" for label, figure in each.figures)
+        lines.append(f"| {each.text} | {each.task} | **{each.verdict}** | {figures} |")
+    return [*lines, ""]
+
+
+def _show(told: Any) -> str:
+    half = (told["high"] - told["low"]) / 2
+    return f"{told['value']:.3f} ± {half:.3f}"
+
+
+def _estimate(figure: Estimate) -> str:
+    return f"{figure.value:+.3f} ({figure.low:+.3f} to {figure.high:+.3f})".replace("-", "−")
