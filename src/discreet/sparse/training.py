@@ -140,12 +140,12 @@ def train_sparse(
     key = _key(plan, recipe)
     if resume is None:
         masks = draw_masks(found.shapes, kept, ids, seed=seed)
-        start = _start(model, x, ids, seed, init, plan, found, kept)
+        start = sparse_start(model, x, ids, seed, init, plan, found, kept)
         init = close(start, masks)
     else:
         resume, masks = _unkey(resume, key), dict(resume.masks)
         check_masks(masks, found.shapes, kept, ids)
-    growth = _growth(model, x, y, subsets, recipe, plan, ids, seed, path, gradients, workers)
+    growth = growth_of(model, x, y, subsets, recipe, plan, ids, seed, path, gradients, workers)
     rewiring = _Rewiring(plan, recipe.epochs, found, kept, ids, seed, growth, masks, on_update)
     params = train(
         model,
@@ -220,7 +220,7 @@ class _Rewiring:
         return replace(state, params=done.settle(state.params), moments=moments, masks=done.masks)
 
 
-def _start(
+def sparse_start(
     model: Architecture,
     x: Tensor | np.ndarray,
     ids: tuple[int, ...],
@@ -230,6 +230,7 @@ def _start(
     found: Maskable,
     kept: dict[str, int],
 ) -> dict[str, Tensor]:
+    """Weights to start from, before they are masked."""
     if init is None:
         kind = torch.as_tensor(x).dtype
         start = initialise(
@@ -241,7 +242,7 @@ def _start(
     return rescale(start, found.shapes, kept) if wanted else start
 
 
-def _growth(
+def growth_of(
     model: Architecture,
     x: Tensor | np.ndarray,
     y: Tensor | np.ndarray,
@@ -254,6 +255,7 @@ def _growth(
     gradients: Gradients | None,
     workers: int | None,
 ) -> Growth | None:
+    """What a plan's grow rule takes its gradients from; None if it needs none."""
     if plan.fixed or not plan.rules()[1].needs_gradient:
         return None
     built = as_model(model)
