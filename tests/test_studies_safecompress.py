@@ -1,0 +1,159 @@
+"""The compression study: its plan, its verdicts on planted figures, the paper's tables, and its smallest run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet.data import glosses
+from discreet.estimate import Estimate
+from discreet.methods import parse
+from discreet.release_audit import mean_of_runs
+from discreet.studies import safecompress_page
+from discreet.studies.compression_tasks import TASKS, Encoder, setting
+from discreet.studies.safecompress import Cell, SafeStudy, safecompress
+from discreet.studies.safecompress_claims import claims, less
+from discreet.studies.safecompress_plan import METHODS, QUICK, SCALES, SIX, TEXT, Row, SafeScale, rows
+
+
+def cell(
+    name: str, mia: float, *, density: float = 0.1, runs: int = 3, noise: float = 0.001, large: bool = False
+) -> Cell:
+    rng = np.random.default_rng(list(name.encode()) if noise > 0.1 else 0)
+    by_run = [
+        {"task": 0.8, "mia": mia + each, "tm": 0.8 / (mia + each)} for each in rng.normal(0, noise, runs)
+    ]
+    told = {
+        key: mean_of_runs([Estimate(run[key], run[key], run[key], 1, 0.95) for run in by_run]).to_json()
+        for key in ("task", "mia", "tm")
+    }
+    found = told | {"train": told["task"], "auc": told["mia"], "tpr": {"0.01": told["mia"]}, "by_run": by_run}
+    return Cell(Row("tab20", name, density, runs, large), found, 60.0, 60.0, 1.0, (), None, {})
+
+
+def verdicts(mias: Mapping[str, float], **more: float) -> dict[str, str]:
+    cells = tuple(cell(name, mia, **more) for name, mia in mias.items())
+    return {
+        each.text: each.verdict for each in claims(SafeStudy(SafeScale({"tab20": 3}, True), 0, cells, ()))
+    }
+
+
+def test_every_method_of_the_plan_can_be_read() -> None:
+    for spec in METHODS.values():
+        parse(spec)
+    assert set(SIX) | set(QUICK) | set(TEXT) <= set(METHODS)
+    plan = rows(SCALES["small"])
+    assert len(set(plan)) == len(plan)
+    assert {row.task for row in plan} == set(TASKS)
+    for task, runs in SCALES["small"].tasks.items():
+        for density in TASKS[task].densities:
+            assert {
+                row.name for row in plan if (row.task, row.density, row.runs) == (task, density, runs)
+            } >= set(SIX)
+
+
+def test_planted_verdicts() -> None:
+    best = {"SafeCompress": 0.52, "dense": 0.7, "SET": 0.52, "Pr-DMP": 0.6, "pick: random": 0.55}
+    found = verdicts(best)
+    assert found["SafeCompress has a higher TM-score than every baseline (Tables 4 to 6)"] == "holds"
+    assert found["it leaks less than the big model (section 6.3)"] == "holds"
+    assert found["pick: TM-score is better than a random pick of equal cost (TM)"] == "holds"
+    assert (
+        verdicts(best | {"Pr-DMP": 0.51})[
+            "SafeCompress has a higher TM-score than every baseline (Tables 4 to 6)"
+        ]
+        == "does not"
+    )
+    unsure = verdicts(best, noise=0.2)
+    assert unsure["pick: TM-score is better than a random pick of equal cost (TM)"] == "cannot tell"
+
+
+def test_differences_are_run_by_run() -> None:
+    one, other = cell("SET", 0.6, noise=0.05), cell("Pr", 0.5, noise=0.05)
+    found = less(one, other, "mia")
+    assert found.value == pytest.approx(0.1)
+    assert found.high - found.low < 1e-9  # the same noise in both
+
+
+def test_the_page_shows_every_row_and_the_json_holds_no_times() -> None:
+    cells = tuple(cell(name, 0.6) for name in ("dense", *SIX)) + tuple(
+        cell(name, 0.55, density=density) for name in SIX for density in (0.05, 0.2)
+    )
+    study = SafeStudy(SafeScale({"tab20": 3}, True), 0, cells, ((Row("b3db", "SET", 0.1, 3), "no data"),))
+    page = safecompress_page.to_markdown(study)
+    for name in ("dense", *SIX):
+        assert f"| {name} |" in page
+    assert "not run: b3db, SET, density 0.1: no data" in page
+    assert "seconds" not in str(safecompress_page.to_json(study))
+
+
+def test_the_papers_tables_are_consistent() -> None:
+    told = safecompress_page.paper_rows()
+    assert {row["table"] for row in told} == {str(each) for each in range(3, 12)}
+    checked = 0
+    for row in told:
+        if row["task"] and row["mia"]:
+            assert float(row["task"]) / float(row["mia"]) == pytest.approx(float(row["tm"]), abs=0.012), row
+            checked += 1
+    assert checked > 70
+
+
+def test_the_encoder_takes_no_notice_of_places_after_the_end() -> None:
+    import torch
+
+    torch.manual_seed(0)
+    network = Encoder(words=50, length=6, width=8, classes=3)
+    text = torch.tensor([[3, 4, 5, 0, 0, 0]])
+    with torch.no_grad():
+        whole = network(text)
+        assert whole.shape == (1, 3)
+        assert torch.isfinite(network(torch.zeros(1, 6, dtype=torch.int64))).all()
+
+
+@pytest.mark.skipif(not glosses.FILE.exists(), reason="needs Debian's wordnet-base")
+def test_glosses() -> None:
+    found = glosses.load()
+    assert found.counts["glosses"] == 82_115
+    assert len({row.tobytes() for row in found.x}) == len(found) > 80_000
+    assert found.x.max() < found.words == 4096
+    assert sorted(set(found.y.tolist())) == list(range(26))
+
+
+def test_tasks_that_there_are_not() -> None:
+    with pytest.raises(ValueError, match="task: expected one of tab20, fashion, b3db, glosses, got 'cifar'"):
+        setting("cifar", runs=1, density=0.1)
+    with pytest.raises(ValueError, match="scale: expected one of quick, small, got 'huge'"):
+        safecompress("nowhere", scale="huge")
+
+
+@pytest.mark.slow
+def test_the_smallest_run_is_resumed_to_the_same_json(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    scale = SafeScale({"tab20": 2}, False)
+
+    class Killed(Exception):
+        pass
+
+    def killer(doing: str, share: float) -> None:
+        if "SafeCompress" in doing and "round 5" in doing:
+            raise Killed
+
+    with pytest.raises(Killed):
+        safecompress(tmp_path / "killed", scale=scale, progress=killer)
+    resumed = safecompress_page.to_json(safecompress(tmp_path / "killed", scale=scale))
+    assert resumed == safecompress_page.to_json(safecompress(tmp_path / "whole", scale=scale))
+    by = {row["name"]: row for row in resumed["rows"] if row["density"] == 0.1}
+    assert by["dense"]["mia"]["value"] > by["SET"]["mia"]["value"] + 0.08
+    assert by["SET"]["mia"]["value"] < by["Pr"]["mia"]["value"]
+    assert by["SET"]["task"]["value"] > by["dense"]["task"]["value"]
+    ladder = [
+        row["mia"]["value"]
+        for d in (0.05, 0.1, 0.2)
+        for row in resumed["rows"]
+        if (row["name"], row["density"]) == ("SET", d)
+    ]
+    assert ladder == sorted(ladder)
+    assert ladder[-1] < by["dense"]["mia"]["value"]
