@@ -16,6 +16,8 @@ class Study(StrEnum):
 
     attacks = "attacks"
     quantile = "quantile"
+    synthetic = "synthetic"
+    theorem = "theorem"
 
 
 class Data(StrEnum):
@@ -40,12 +42,22 @@ discreet study attacks
 discreet study attacks --data b3db --scale paper --folder my-study
 
 discreet study quantile --data adult
+
+discreet study synthetic --workers 2
+
+discreet study synthetic --set width=512 --set granularity=tensor
+
+discreet study theorem
 """
 
 
 def study(
     name: Annotated[
-        Study, typer.Argument(help="attacks: every attack on every variant. quantile: regressors.")
+        Study,
+        typer.Argument(
+            help="attacks: every attack on every variant. quantile: regressors. synthetic: the indicator against "
+            "the security it stands for. theorem: its theorem on classes that can be enumerated."
+        ),
     ],
     data: Annotated[Data, typer.Option("--data", help="The data set.")] = Data.fashion,
     scale: Annotated[
@@ -59,6 +71,12 @@ def study(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything.")] = 0,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Threads that attack.")] = 1,
+    changed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", show_default=False, help="synthetic: FIELD=VALUE of its setting, such as width=512."
+        ),
+    ] = None,
 ) -> None:
     """Repeat an experiment, and print its tables; they are also written to FOLDER/study.md and FOLDER/study.json.
 
@@ -67,10 +85,23 @@ def study(
     from discreet._json import dumps, save
     from discreet.cli import output
 
-    where = folder or Path(f"study-{name}-{data}-{scale}")
+    own = name in (Study.synthetic, Study.theorem)  # data of their own
+    where = folder or Path(f"study-{name}-{scale}" if own else f"study-{name}-{data}-{scale}")
     output.check_folder(where)
     if name is Study.quantile and data is Data.b3db:
         raise ValueError("--data: the study quantile is about fashion or adult, got b3db")
+
+    if changed and name is not Study.synthetic:
+        raise ValueError(f"--set: only the study synthetic has settings, got {name}")
+    if own:
+        from discreet.studies import synthetic_command, theorem
+
+        with output.progress() as progress:
+            command = synthetic_command.run if name is Study.synthetic else theorem.run
+            page = command(where, scale, changed or [], seed=seed, workers=workers, progress=progress)
+        print(page)
+        output.say(f"tables: {where / 'study.md'}", f"all numbers: {where / 'study.json'}")
+        return
 
     from discreet.studies import leakage, leakage_page, regressors, regressors_page
 

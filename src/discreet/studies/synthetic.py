@@ -1,0 +1,321 @@
+"""Does r rank quantizers as the MIS does? Gaussian clusters, where fresh samples cost nothing.
+
+"An Indicator of Membership Inference Security in Post-Training Quantized Models", sections 4.1 and 12, with the
+discriminator of section 11 as the baseline, and a map of the settings that the paper leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from threading import Event, Lock
+from typing import Any, TypeVar
+
+import numpy as np
+
+from discreet._spread import spread
+from discreet.baseline import threshold
+from discreet.baseline.security import Security
+from discreet.ranking import Ranking, rank_runs
+from discreet.stability import Curve
+from discreet.store import Store
+from discreet.studies.synthetic_attack import Attack, attack
+from discreet.studies.synthetic_claims import claims
+from discreet.studies.synthetic_found import (
+    MapRow,
+    SetFound,
+    Synthetic,
+    agreement,
+    mean_over,
+    optimum,
+)
+from discreet.studies.synthetic_setting import FULL, SETS, Setting
+from discreet.studies.synthetic_unit import Made, make
+
+__all__ = ["SCALES", "Scale", "map_settings", "synthetic"]
+
+Progress = Callable[[str, float], None]
+Item = TypeVar("Item")
+_POINTS = 400
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the study is.
+
+    Attributes:
+        runs: Runs of each data set whose trajectories give r.
+        attacked: Runs that the baseline learns from and is judged on; the first ``runs`` of them are the same.
+            Without a trajectory a run is cheap, and the MIS needs many.
+        evaluation: Samples that r is measured on.
+        sets: Data sets: modes and sigma.
+        attack: How the baseline is trained and how its stability is drawn.
+        map_runs: As ``runs``, for each setting of the map.
+        map_attacked: As ``attacked``.
+        map_evaluation: As ``evaluation``.
+        chunk: Runs trained side by side.
+    """
+
+    runs: int
+    attacked: int
+    evaluation: int
+    attack: Attack
+    map_runs: int
+    map_attacked: int
+    map_evaluation: int
+    sets: tuple[tuple[int, float], ...] = SETS
+    chunk: int = 8
+
+
+SCALES: Mapping[str, Scale] = {
+    "small": Scale(16, 100, 4096, Attack(seeds=1, sizes=(12, 25, 50), draws=2), 8, 80, 2048),
+    "paper": Scale(
+        300, 300, 20_000, Attack(seeds=2, sizes=(12, 25, 50, 100, 150, 200), draws=5), 100, 300, 20_000
+    ),
+}
+
+
+def map_settings(setting: Setting) -> tuple[Setting, ...]:
+    """The settings of the map: depth and width, batch size, spread of the centres, rate and granularity."""
+    nets = ({"depth": 0}, {"width": 128})
+    grid = [
+        setting.at(**net, batch_size=batch, spread=spread, lr=1e-4, granularity="tensor")
+        for net, batch, spread in product(nets, (8, 32), (0.3, 1.0))
+    ]
+    wide = [
+        setting.at(width=512, batch_size=8, spread=spread, lr=1e-4, granularity="tensor")
+        for spread in (0.3, 0.5, 1.0)
+    ]
+    more = [
+        setting.at(width=128, batch_size=8, lr=1e-4, granularity="model"),
+        setting.at(width=128, batch_size=8, lr=1e-3, granularity="tensor"),
+    ]
+    return tuple(dict.fromkeys([*grid, *wide, *more]))
+
+
+def synthetic(
+    folder: str | Path,
+    *,
+    scale: Scale | str = "small",
+    setting: Setting = Setting(),  # noqa: B008 (frozen)
+    workers: int | None = None,
+    progress: Progress = lambda doing, share: None,
+) -> Synthetic:
+    """Train, measure r, attack, and compare; what is finished in ``folder`` is not done again.
+
+    Args:
+        folder: The run directory.
+        scale: A scale or its name.
+        setting: What the paper leaves open, and the seed; modes, sigma and evaluation size are the scale's.
+        workers: Threads; None: one a core. Results do not depend on it.
+        progress: Called with what is being done, and the share of all work that is done.
+
+    Raises:
+        ValueError: An unknown scale, or fewer attacked runs than runs.
+        StoreError: The directory is in use or cannot be written.
+    """
+    if isinstance(scale, str):
+        if scale not in SCALES:
+            raise ValueError(f"scale: expected one of {', '.join(SCALES)}, got {scale!r}")
+        scale = SCALES[scale]
+    if scale.attacked < scale.runs or scale.map_attacked < scale.map_runs:
+        raise ValueError(
+            "scale: expected at least as many attacked runs as runs, got"
+            f" {scale.attacked} and {scale.runs}, {scale.map_attacked} and {scale.map_runs}"
+        )
+    store = Store(folder)
+    with store.lock():
+        return _Study(store, scale, setting, workers, progress).run()
+
+
+class _Study:
+    def __init__(
+        self, store: Store, scale: Scale, setting: Setting, workers: int | None, progress: Progress
+    ) -> None:
+        self.store, self.scale, self.setting = store, scale, setting
+        self.workers, self.progress = workers, progress
+        self.seconds: dict[str, float] = {}
+        self.lock = Lock()
+
+    def run(self) -> Synthetic:
+        scale = self.scale
+        settings = [
+            self.setting.at(modes=modes, sigma=sigma, evaluation=scale.evaluation)
+            for modes, sigma in scale.sets
+        ]
+        mapped = map_settings(self.setting.at(evaluation=scale.map_evaluation))
+        jobs = [(each, *part) for each in settings for part in self._chunks(scale.runs, scale.attacked)]
+        jobs += [
+            (each, *part) for each in mapped for part in self._chunks(scale.map_runs, scale.map_attacked)
+        ]
+        self._spread("training and measuring", jobs, lambda job, tick: self._make(*job, tick=tick), 0.0, 0.6)
+        found = self._spread("attacking", settings, lambda each, tick: self._set(each), 0.6, 0.95)
+        rows = self._spread("the map of settings", mapped, lambda each, tick: self._row(each), 0.95, 1.0)
+        self.store.note(seconds={name: round(value, 1) for name, value in sorted(self.seconds.items())})
+        keys = dict.fromkeys(key for each in found for key in each.agreement)
+        average = {key: mean_over([each.agreement[key] for each in found]) for key in keys}
+        given = {k: v for k, v in self.setting.to_json().items() if k not in ("modes", "sigma", "evaluation")}
+        about = asdict(scale) | {"setting": given}
+        return Synthetic(about, tuple(found), average, tuple(rows), claims(found, average))
+
+    def _chunks(self, runs: int, attacked: int) -> list[tuple[range, bool]]:
+        size = self.scale.chunk
+        parts = [(range(at, min(at + size, runs)), True) for at in range(0, runs, size)]
+        return parts + [
+            (range(at, min(at + 4 * size, attacked)), False) for at in range(runs, attacked, 4 * size)
+        ]
+
+    def _make(
+        self, setting: Setting, runs: range, whole: bool, tick: Callable[[], None] = lambda: None
+    ) -> Made:
+        return make(self.store, setting, runs, whole, tick, self._count)
+
+    def _count(self, what: str, much: float) -> None:
+        with self.lock:
+            self.seconds[what] = self.seconds.get(what, 0.0) + much
+
+    def _made(self, setting: Setting, runs: int, attacked: int) -> list[Made]:
+        return [self._make(setting, *part) for part in self._chunks(runs, attacked)]
+
+    def _set(self, setting: Setting) -> SetFound:
+        scale = self.scale
+        made = self._made(setting, scale.runs, scale.attacked)
+        ranking, median = _rankings(setting, made)
+        told, curve = attack(self.store, setting, made, scale.attack, self._count)
+        simple = _thresholds(setting, made)
+        security = {**told, **{("loss threshold", name): each for name, each in simple.items()}}
+        kinds = dict.fromkeys(kind for kind, _ in security)
+        agreements = {
+            (statistic, kind): agreement(
+                by, {v: each for (k, v), each in security.items() if k == kind}, seed=setting.seed
+            )
+            for statistic, by in (("mean", ranking), ("median", median))
+            for kind in kinds
+        }
+        points, labels = setting.mixture.draw(_POINTS, stream=0)
+        return SetFound(
+            setting,
+            ranking,
+            median,
+            security,
+            agreements,
+            ranking.stability().subset_vs_all,
+            curve,
+            _threshold_stability(setting, made, scale.attack),
+            _curves(setting, made),
+            _plane(points),
+            labels,
+        )
+
+    def _row(self, setting: Setting) -> MapRow:
+        made = self._made(setting, self.scale.map_runs, self.scale.map_attacked)
+        ranking, median = _rankings(setting, made)
+        simple = _thresholds(setting, made)
+        at, edges = optimum(ranking)
+        agreements = {
+            name: agreement(by, simple, seed=setting.seed)
+            for name, by in (("mean", ranking), ("median", median))
+        }
+        mis = {name: each.mis for name, each in simple.items()}
+        return MapRow(setting, at, edges, agreements, mis, {name: ranking[name].r for name in setting.specs})
+
+    def _spread(
+        self,
+        doing: str,
+        items: Sequence[Item],
+        work: Callable[[Item, Callable[[], None]], Any],
+        start: float,
+        end: float,
+    ) -> list[Any]:
+        """Work on several items at a time; Ctrl-C, or one that fails, stops the others after their epoch."""
+        stop, done = Event(), 0
+
+        def tick() -> None:
+            if stop.is_set():
+                raise _Stopped
+
+        def one(item: Item) -> Any:
+            nonlocal done
+            tick()
+            try:
+                found = work(item, tick)
+            except BaseException:
+                stop.set()
+                raise
+            with self.lock:
+                done += 1
+                self.progress(doing, start + (end - start) * done / len(items))
+            return found
+
+        # The pool is left to a thread of its own, so that Ctrl-C reaches this one while the pool waits.
+        with ThreadPoolExecutor(1) as helper:
+            pool = helper.submit(spread, one, items, self.workers)
+            try:
+                return pool.result()
+            except BaseException:
+                stop.set()
+                raise
+
+
+class _Stopped(Exception):
+    """Work that ended early because something else did."""
+
+
+def _rankings(setting: Setting, made: Sequence[Made]) -> tuple[Ranking, Ranking]:
+    per = {
+        name: {run: each for part in made if part.indicators for run, each in part.indicators[name].items()}
+        for name in setting.specs
+    }
+    ranking = rank_runs(per, n_train=setting.n, constant_loss=float(np.log(2)), seed=setting.seed)
+    median = rank_runs(
+        per, statistic="median", n_train=setting.n, constant_loss=float(np.log(2)), seed=setting.seed
+    )
+    return ranking, median
+
+
+def _members(setting: Setting, runs: int) -> np.ndarray:
+    return np.tile(np.arange(2 * setting.n) < setting.n, (runs, 1))
+
+
+def _losses(setting: Setting, made: Sequence[Made]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([each.loss[name] for each in made]) for name in setting.specs}
+
+
+def _thresholds(setting: Setting, made: Sequence[Made]) -> dict[str, Security]:
+    found = _losses(setting, made)
+    return {
+        name: threshold(loss, _members(setting, len(loss)), seed=setting.seed) for name, loss in found.items()
+    }
+
+
+def _threshold_stability(setting: Setting, made: Sequence[Made], how: Attack) -> Curve:
+    found = _losses(setting, made)
+    names = [name for name in found if name != FULL]
+
+    def rank_by(runs: np.ndarray) -> np.ndarray:
+        member = _members(setting, len(runs))
+        return np.array([threshold(found[name][runs], member, seed=setting.seed).raw for name in names])
+
+    return replace(how, draws=2 * how.draws).curve(len(found[FULL]), rank_by, setting.seed)
+
+
+def _curves(setting: Setting, made: Sequence[Made]) -> dict[str, tuple[tuple[float, ...], tuple[float, ...]]]:
+    """Training and evaluation loss by epoch, the means over runs."""
+    whole = [each for each in made if each.indicators]
+    found = {}
+    for at, name in enumerate(setting.specs):
+        own = np.concatenate([each.training[at] for each in whole]).mean(axis=0)
+        seen = np.mean([run.losses for each in whole for run in each.indicators[name].values()], axis=0)
+        found[name] = tuple(own.tolist()), tuple(seen.tolist())
+    return found
+
+
+def _plane(points: np.ndarray) -> np.ndarray:
+    """Coordinates along the two principal components, the largest entry of each positive."""
+    centred = points.astype(np.float64) - points.mean(axis=0, dtype=np.float64)
+    axes = np.linalg.svd(centred, full_matrices=False)[2][:2]
+    signs = np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])
+    return centred @ (axes * signs[:, None]).T

@@ -1,0 +1,173 @@
+"""What the paper says of its synthetic experiments, held against what was measured.
+
+"An Indicator of Membership Inference Security in Post-Training Quantized Models", sections 4.1 and 14.2. The rule of
+each verdict stands beside it; "cannot tell" says what would tell.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+
+from discreet.estimate import Estimate
+from discreet.studies.synthetic_found import SetFound, mean_over, needed
+from discreet.studies.synthetic_setting import FULL, NAMES
+
+__all__ = ["Claim", "claims"]
+
+Verdict = Literal["holds", "does not", "cannot tell"]
+_CLOSE = 0.7
+_ENOUGH = 300
+_QUANTIZERS = tuple(name for name in NAMES if name != FULL)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim.
+
+    Attributes:
+        said: What the paper says, and where.
+        verdict: Whether it was found here.
+        found: The numbers.
+        rule: What the verdict rests on, and what would tell.
+    """
+
+    said: str
+    verdict: Verdict
+    found: str
+    rule: str
+
+    def to_json(self) -> dict[str, str]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def claims(sets: Sequence[SetFound], average: Mapping[tuple[str, str], Estimate | None]) -> tuple[Claim, ...]:
+    """All claims.
+
+    Args:
+        sets: The data sets.
+        average: Mean agreement over them by statistic and kind of attack.
+    """
+    top, rest = ("1.58b 90%",), tuple(name for name in _QUANTIZERS if name != "1.58b 90%")
+    fine = ("4 bits", "5 bits")
+    coarse = tuple(name for name in _QUANTIZERS if name not in fine)
+    return (
+        _close(average.get(("mean", "full"))),
+        _order(sets, "1.58b 90 % is the most private, by the MIS (section 4.1)", top, rest, _by_mis),
+        _order(sets, "1.58b 90 % is the most private, by r (section 4.1)", top, rest, _by_r),
+        _order(sets, "4 and 5 bits are the least private, by the MIS (section 4.1)", coarse, fine, _by_mis),
+        _order(sets, "4 and 5 bits are the least private, by r (section 4.1)", coarse, fine, _by_r),
+        *_runs_needed(sets),
+        _low_losses(sets),
+    )
+
+
+def _close(found: Estimate | None) -> Claim:
+    said = "r ranks quantizers nearly as the MIS does: Spearman 0.86 on average over nine data sets (section 4.1)"
+    rule = (
+        f"holds: the interval over data sets lies above {_CLOSE}; does not: below it; what would tell: more"
+        " evaluation samples where r is below its resolution, else more runs"
+    )
+    if found is None:
+        return Claim(said, "cannot tell", "fewer than two data sets", rule)
+    verdict: Verdict = (
+        "holds" if found.low >= _CLOSE else "does not" if found.high < _CLOSE else "cannot tell"
+    )
+    beside = "holds" if found.covers(0.86) else "does not hold"
+    return Claim(said, verdict, f"{_told(found)}, which {beside} 0.86", rule)
+
+
+def _by_mis(found: SetFound, a: str, b: str) -> int | None:
+    gap = found.security["full", a].less(found.security["full", b])
+    return 1 if gap.low > 0 else -1 if gap.high < 0 else 0
+
+
+def _by_r(found: SetFound, a: str, b: str) -> int | None:
+    for pair in found.ranking.pairwise:
+        if {pair.safer, pair.than} == {a, b}:
+            if pair.probability is None:
+                return None
+            return 0 if not pair.told_apart else 1 if pair.safer == a else -1
+    return None
+
+
+def _order(sets: Sequence[SetFound], said: str, above: Sequence[str], below: Sequence[str], compare) -> Claim:
+    """Whether each of some quantizers is above each of others, pair by pair and data set by data set."""
+    seen = Counter(compare(found, a, b) for found in sets for a in above for b in below)
+    pairs = seen[1] + seen[-1] + seen[0]
+    rule = (
+        "holds: 90 % of the pairs are told apart this way and none the other way; does not: over 5 % are told apart"
+        " the other way; what would tell: more runs"
+    )
+    left = f"; {seen[None]} pairs without a finite r left out" if seen[None] else ""
+    return Claim(
+        said,
+        _verdict(seen[1], seen[-1], seen[0]),
+        f"of {pairs} pairs {seen[1]} are told apart this way, {seen[-1]} the other way, {seen[0]} not{left}",
+        rule,
+    )
+
+
+def _verdict(right: int, wrong: int, not_told: int) -> Verdict:
+    """What pairs told apart this way, the other way, and not at all amount to."""
+    pairs = right + wrong + not_told
+    if not pairs:
+        return "cannot tell"
+    if wrong > 0.05 * pairs:
+        return "does not"
+    return "holds" if not wrong and right >= 0.9 * pairs else "cannot tell"
+
+
+def _runs_needed(sets: Sequence[SetFound]) -> Iterable[Claim]:
+    both = []
+    for said, curves in (
+        ("about 15 runs", [each.stability for each in sets]),
+        ("about 150 runs", [each.attack_stability for each in sets]),
+    ):
+        runs = min((curve.runs[-1] for curve in curves if curve.runs), default=0)
+        counts = [needed(curve) for curve in curves]
+        reached = sorted(count for count in counts if count is not None)
+        middle = (
+            float(np.median([count if count is not None else runs for count in counts])) if counts else 0.0
+        )
+        both.append((said, runs, middle, len(reached)))
+    for (said, runs, middle, reached), what in zip(both, ("r", "the baseline MIS"), strict=True):
+        wanted = 15 if what == "r" else 150
+        verdict: Verdict = "cannot tell"
+        if runs >= _ENOUGH:
+            verdict = "holds" if wanted / 2 <= middle <= 2 * wanted else "does not"
+        yield Claim(
+            f"The ranking by {what} agrees with that of 300 runs (Spearman 0.9) after {said} (section 4.1, Figure 2)",
+            verdict,
+            f"a median of {middle:g} of {runs} runs; reached before the last in {reached} of {len(sets)} data sets",
+            f"holds: half to twice as many; what would tell: {_ENOUGH} runs, since a subset agrees with all"
+            " the sooner the fewer they are",
+        )
+
+
+def _low_losses(sets: Sequence[SetFound]) -> Claim:
+    shares: list[Estimate | None] = []
+    for each in sets:
+        low = total = 0
+        for name in _QUANTIZERS:
+            found = each.ranking.lambda_by_rank(name)
+            quarter = max(1, len(found.rank) // 4)
+            low, total = low + int(found.deciding[:quarter].sum()), total + found.runs
+        if total:
+            shares.append(Estimate(low / total, 0.0, 1.0, total, 0.95))
+    said = "Checkpoints of low loss decide r (section 14.2, Figure 13, which supports A2b)"
+    rule = "holds: the quarter of candidates of lowest loss decides most runs (chance: a quarter), over data sets"
+    found = mean_over(shares)
+    if found is None:
+        return Claim(said, "cannot tell", "fewer than two data sets", rule)
+    verdict: Verdict = "holds" if found.low > 0.5 else "does not" if found.high < 0.5 else "cannot tell"
+    return Claim(said, verdict, f"a share of {_told(found)} of the runs", rule)
+
+
+def _told(found: Estimate) -> str:
+    return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})".replace("-", "−")

@@ -1,0 +1,180 @@
+"""The paper's figures 1, 2, 7, 8 and 13 from our own runs, and the map of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discreet.report.drawing import Figure, blank
+from discreet.report.palette import LIGHT
+from discreet.studies.synthetic_found import SetFound, Synthetic
+from discreet.studies.synthetic_setting import FULL, NAMES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["figures"]
+
+
+def figures(found: Synthetic) -> Iterator[Figure]:
+    """All figures, to be drawn by ``report.drawing.picture``."""
+    sets = found.sets
+    if sets:
+        yield _grid(
+            "figure-1", "r against the MIS", "One panel a data set, one point a quantizer.", sets, _scatter
+        )
+        yield _grid(
+            "figure-2",
+            "Runs that a ranking needs",
+            "Spearman correlation of the ranking by a subset of runs with that by all: r, and the MIS.",
+            sets,
+            _stability,
+        )
+        yield _grid(
+            "figure-7",
+            "Loss by epoch",
+            "Evaluation loss of every variant, and the training loss of full precision (dashed).",
+            sets,
+            _curves,
+        )
+        yield _grid(
+            "figure-8", "The data sets", "Samples in the plane of two principal components.", sets, _points
+        )
+        yield _grid(
+            "figure-13",
+            "Which checkpoints decide",
+            "Runs decided by the candidate of each rank of loss, all quantizers together.",
+            sets,
+            _deciders,
+        )
+    if found.rows:
+        yield Figure(
+            "map",
+            "Where r may be trusted",
+            "Spearman correlation of r with the MIS against where the lowest loss falls.",
+            lambda width: _map(found, width),
+        )
+
+
+def _grid(
+    name: str, title: str, description: str, sets: Sequence[SetFound], draw: Callable[[Axes, SetFound], None]
+) -> Figure:
+    def canvas(width: int):
+        columns = min(3, len(sets))
+        rows = -(-len(sets) // columns)
+        height = 70 + 230 * rows
+        board = blank(width, height)
+        for at, found in enumerate(sets):
+            axes = board.add_subplot(rows, columns, at + 1)
+            axes.tick_params(labelsize=8, colors=LIGHT["muted"])
+            axes.set_title(found.setting.name, fontsize=10, loc="left", color=LIGHT["ink"])
+            draw(axes, found)
+        board.subplots_adjust(
+            left=0.08, right=0.98, top=1 - 24 / height, bottom=46 / height, wspace=0.28, hspace=0.42
+        )
+        return board
+
+    return Figure(name, title, description, canvas)
+
+
+def _logarithmic(axes: Axes, along: str) -> None:
+    axes.set(**{f"{along}scale": "log"})
+    axes.minorticks_off()
+    getattr(axes, f"{along}axis").set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _label(axes: Axes, x: str, y: str) -> None:
+    axes.set_xlabel(x, fontsize=8, color=LIGHT["muted"])
+    axes.set_ylabel(y, fontsize=8, color=LIGHT["muted"])
+
+
+def _scatter(axes: Axes, found: SetFound) -> None:
+    for name in NAMES:
+        r, mis = found.ranking[name], found.security["full", name].mis
+        if r.r is None or name == FULL:
+            continue
+        low, high = max(r.low or 0.0, r.r / 30), r.high or r.r
+        axes.plot([low, high], [mis.value] * 2, color=LIGHT["accent-soft"], linewidth=1)
+        axes.plot([r.r] * 2, [mis.low, mis.high], color=LIGHT["accent-soft"], linewidth=1)
+        axes.plot([r.r], [mis.value], "o", color=LIGHT["accent"], markersize=4)
+        axes.annotate(name, (r.r, mis.value), (3, 3), textcoords="offset points", fontsize=7)
+    _logarithmic(axes, "x")
+    axes.axvline(found.ranking.indicators[0].resolution, color=LIGHT["warm"], linewidth=0.8, linestyle=":")
+    agreement = found.agreement["mean", "full"]
+    told = "not defined" if agreement is None else f"{agreement.value:.2f}"
+    _label(axes, f"r (dotted: resolution); Spearman {told}", "MIS")
+
+
+def _stability(axes: Axes, found: SetFound) -> None:
+    for curve, colour, name in (
+        (found.stability, LIGHT["accent"], "r"),
+        (found.attack_stability, LIGHT["warm"], "discriminator"),
+        (found.threshold_stability, LIGHT["edge"], "threshold"),
+    ):
+        axes.plot(curve.runs, curve.spearman, "-o", color=colour, markersize=2.5, linewidth=1, label=name)
+    axes.axhline(0.9, color=LIGHT["edge"], linewidth=0.8, linestyle=":")
+    _logarithmic(axes, "x")
+    axes.legend(fontsize=7, frameon=False, loc="lower right")
+    _label(axes, "runs", "Spearman with all")
+
+
+def _curves(axes: Axes, found: SetFound) -> None:
+    ends = []
+    for name, (training, seen) in found.curves.items():
+        epochs = np.arange(1, len(seen) + 1)
+        full = name == FULL
+        axes.plot(epochs, seen, color=LIGHT["ink" if full else "accent"], linewidth=1.4 if full else 0.8)
+        ends.append((seen[-1], name))
+        if full:
+            axes.plot(epochs, training, "--", color=LIGHT["ink"], linewidth=1)
+    _logarithmic(axes, "y")
+    for height, name in (min(ends), max(ends)):
+        axes.annotate(
+            name, (1, height), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=7
+        )
+    axes.axhline(np.log(2), color=LIGHT["warm"], linewidth=0.8, linestyle=":")
+    _label(axes, "epoch (dotted: a constant guess)", "loss, nats")
+
+
+def _points(axes: Axes, found: SetFound) -> None:
+    for label, colour in ((0, LIGHT["accent"]), (1, LIGHT["warm"])):
+        here = found.points[found.labels == label]
+        axes.plot(here[:, 0], here[:, 1], ".", color=colour, markersize=2)
+    _label(axes, "first component", "second")
+
+
+def _deciders(axes: Axes, found: SetFound) -> None:
+    each = [found.ranking.lambda_by_rank(name).deciding for name in NAMES if name != FULL]
+    width = max(map(len, each))
+    total = np.sum([np.pad(counts, (0, width - len(counts))) for counts in each], axis=0)
+    axes.bar(np.arange(2, width + 2), total, color=LIGHT["accent"], width=0.8)
+    _label(axes, "rank of the candidate's loss", "runs decided")
+
+
+def _map(found: Synthetic, width: int):
+    board = blank(width, 420)
+    axes = board.add_subplot(1, 1, 1)
+    axes.tick_params(labelsize=9, colors=LIGHT["muted"])
+    for row in found.rows:
+        for statistic, colour in (("mean", LIGHT["accent"]), ("median", LIGHT["warm"])):
+            each = row.agreement[statistic]
+            if each is not None:
+                axes.plot([row.optimum[0]] * 2, [each.low, each.high], color=colour, linewidth=0.6, alpha=0.5)
+                marker = {0: "s"}.get(row.setting.depth, "o" if row.setting.width < 512 else "^")
+                axes.plot([row.optimum[0]], [each.value], marker, color=colour, markersize=5)
+    for marker, name in (("s", "no hidden layer"), ("o", "128 units"), ("^", "512 units")):
+        axes.plot([], [], marker, color=LIGHT["edge"], label=name)
+    axes.plot([], [], "-", color=LIGHT["accent"], label="mean r")
+    axes.plot([], [], "-", color=LIGHT["warm"], label="median r")
+    axes.axhline(0, color=LIGHT["edge"], linewidth=0.8)
+    axes.set_ylim(-1.05, 1.05)
+    axes.legend(fontsize=8, frameon=False, loc="lower left")
+    _label(
+        axes,
+        "where the quantizers' lowest loss falls (0: first checkpoint, 1: last)",
+        "Spearman of r and MIS",
+    )
+    board.subplots_adjust(left=0.09, right=0.98, top=0.97, bottom=0.12)
+    return board

@@ -1,0 +1,204 @@
+"""What the synthetic study finds: one data set, one setting of the map, and all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet._types import Float
+from discreet.baseline.security import Security
+from discreet.correlation import ranks
+from discreet.estimate import Estimate
+from discreet.indicator import DRAWS
+from discreet.ranking import Ranking
+from discreet.stability import Curve
+from discreet.studies.synthetic_setting import FULL, Setting
+
+__all__ = ["MapRow", "SetFound", "Synthetic", "agreement", "mean_over", "needed", "optimum"]
+
+
+@dataclass(frozen=True, eq=False)
+class SetFound:
+    """One data set.
+
+    Attributes:
+        setting: What was trained.
+        ranking: r by the mean over runs, as in the paper.
+        median: r by the median.
+        security: By kind of attack and variant.
+        agreement: Spearman correlation of r with the MIS over quantizers, by statistic and kind of attack; None where
+            it is not defined. Quantizers without a finite r are left out.
+        stability: How the ranking by r settles with the number of runs (subset against all).
+        attack_stability: The same for the MIS by the discriminator, trained anew on each subset.
+        threshold_stability: The same for the MIS by the best loss threshold.
+        curves: Mean training and evaluation loss of each variant by epoch, in nats.
+        points: The first evaluation samples in the plane of their two principal components.
+        labels: Their labels.
+    """
+
+    setting: Setting
+    ranking: Ranking
+    median: Ranking
+    security: Mapping[tuple[str, str], Security]
+    agreement: Mapping[tuple[str, str], Estimate | None]
+    stability: Curve
+    attack_stability: Curve
+    threshold_stability: Curve
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]]
+    points: Float[np.ndarray, "sample 2"]
+    labels: np.ndarray
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Variants without a finite r."""
+        return tuple(each.variant for each in self.ranking.indicators if each.status != "ok")
+
+
+@dataclass(frozen=True, eq=False)
+class MapRow:
+    """One setting of the map.
+
+    Attributes:
+        setting: What was trained.
+        optimum: Where the lowest loss falls in the trajectory, from 0 (first checkpoint) to 1 (last): the median over
+            the runs of all quantizers, and of full precision.
+        edges: Share of the quantizers' runs whose lowest loss is the first or the last checkpoint.
+        agreement: Spearman correlation of r (mean, median) with the MIS by the best loss threshold.
+        mis: That MIS by variant.
+        r: Mean r by variant; None where it is not defined.
+    """
+
+    setting: Setting
+    optimum: tuple[float, float]
+    edges: float
+    agreement: Mapping[str, Estimate | None]
+    mis: Mapping[str, Estimate]
+    r: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Synthetic:
+    """The whole study.
+
+    Attributes:
+        scale: How large it was.
+        sets: The data sets.
+        average: Mean over data sets of each agreement, with a t interval over them.
+        rows: The map of settings.
+        claims: What the paper says, and what was found.
+    """
+
+    scale: Mapping[str, Any]
+    sets: tuple[SetFound, ...]
+    average: Mapping[tuple[str, str], Estimate | None]
+    rows: tuple[MapRow, ...]
+    claims: tuple[Any, ...]
+
+
+def agreement(ranking: Ranking, security: Mapping[str, Security], *, seed: int = 0) -> Estimate | None:
+    """Spearman correlation of r with the MIS over the quantizers that have both, full precision left out.
+
+    Both sides are drawn anew: r over runs and blocks of samples, the MIS over judged runs. Noise lowers a
+    correlation, and so the interval may lie mostly below the value. It does not cover other quantizers than these.
+
+    Args:
+        ranking: r of every variant.
+        security: MIS of every variant.
+        seed: Of the draws of the MIS.
+
+    Returns:
+        None with fewer than three such quantizers, or if all are alike.
+    """
+    names = [each.variant for each in ranking.ranked if each.variant != FULL and each.variant in security]
+    if len(names) < 3:
+        return None
+    accuracy = np.array([security[name].accuracy for name in names])
+    picks = np.random.default_rng([seed, 0xA12]).integers(accuracy.shape[1], size=(DRAWS, accuracy.shape[1]))
+    drawn_mis = -accuracy[:, picks].mean(axis=2).T
+    r, mis = np.array([ranking[name].r for name in names]), -accuracy.mean(axis=1)
+    value = _spearman(r[None].astype(np.float64), mis[None])[0]
+    if np.isnan(value):
+        return None
+    drawn = _spearman(_drawn_r(ranking, names, seed), drawn_mis)
+    drawn = np.append(drawn[~np.isnan(drawn)], value)
+    tail = (1 - ranking.level) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    return Estimate(
+        float(value),
+        min(float(low), float(value)),
+        max(float(high), float(value)),
+        len(names),
+        ranking.level,
+        "bootstrap of r over runs and samples and of the MIS over judged runs; n counts quantizers",
+    )
+
+
+def mean_over(found: Sequence[Estimate | None]) -> Estimate | None:
+    """Mean of correlations over data sets, with a t interval over them; None with fewer than two."""
+    from scipy.special import stdtrit
+
+    values = np.array([each.value for each in found if each is not None])
+    if len(values) < 2:
+        return None
+    level = next(each.level for each in found if each is not None)
+    mean = float(values.mean())
+    half = float(stdtrit(len(values) - 1, (1 + level) / 2) * values.std(ddof=1) / np.sqrt(len(values)))
+    return Estimate(
+        mean, max(-1.0, mean - half), min(1.0, mean + half), len(values), level, "t interval over data sets"
+    )
+
+
+def needed(curve: Curve, target: float = 0.9) -> int | None:
+    """The least number of runs from which on the mean correlation with all runs reaches a target.
+
+    All runs agree with themselves, so the last point of a curve says nothing and is not counted.
+    """
+    enough = None
+    for runs, value in list(zip(curve.runs, curve.spearman, strict=True))[-2::-1]:
+        if value < target:
+            break
+        enough = runs
+    return enough
+
+
+def optimum(ranking: Ranking) -> tuple[tuple[float, float], float]:
+    """Where the lowest loss falls (of quantizers, of full precision; 0 to 1), and how often at either end."""
+    at: dict[bool, list[float]] = {True: [], False: []}
+    for each in ranking.indicators:
+        for run in each.per_run.values():
+            at[each.variant == FULL].append(run.best / (len(run.losses) - 1))
+    quantizers = np.array(at[False])
+    middle = float(np.median(quantizers)), float(np.median(at[True]))
+    return middle, float(np.mean((quantizers == 0) | (quantizers == 1)))
+
+
+def _drawn_r(ranking: Ranking, names: Sequence[str], seed: int) -> Float[np.ndarray, "draw v"]:
+    """r of each draw of runs and blocks of samples, the same draws for all; NaN where no drawn run has one."""
+    runs = list(ranking[names[0]].per_run)
+    picks = np.random.default_rng([seed, 0xB007]).integers(len(runs), size=(DRAWS, len(runs)))
+    columns = []
+    for name in names:
+        each = [ranking[name].per_run[run] for run in runs]
+        table = np.array([np.where(np.isfinite(one.drawn), one.drawn, one.r) for one in each])
+        table[[one.status != "ok" for one in each]] = np.nan
+        chosen = np.take_along_axis(table.T, picks, axis=1)
+        known = ~np.isnan(chosen)
+        if ranking.statistic == "mean":
+            with np.errstate(invalid="ignore"):
+                columns.append(np.where(known, chosen, 0.0).sum(axis=1) / known.sum(axis=1))
+        else:
+            columns.append(np.ma.median(np.ma.masked_array(chosen, ~known), axis=1).filled(np.nan))
+    return np.array(columns).T
+
+
+def _spearman(a: Float[np.ndarray, "draw v"], b: Float[np.ndarray, "draw v"]) -> Float[np.ndarray, " draw"]:
+    """Row by row; NaN where a row is constant or has a NaN."""
+    unknown = np.isnan(a).any(axis=1) | np.isnan(b).any(axis=1)
+    x, y = (np.array([ranks(row) for row in values]) for values in (a, b))
+    x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        found = (x * y).sum(axis=1) / np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))
+    return np.where(unknown, np.nan, found)

@@ -1,0 +1,186 @@
+"""The figures of the synthetic study as JSON and as Markdown tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from discreet.estimate import Estimate
+from discreet.studies.synthetic_found import MapRow, SetFound, Synthetic, needed
+from discreet.studies.synthetic_setting import FULL, NAMES
+
+__all__ = ["to_json", "to_markdown"]
+
+
+def to_json(found: Synthetic) -> dict[str, Any]:
+    """All figures, with intervals and counts."""
+    return {
+        "schema": "discreet.study/1",
+        "study": "synthetic",
+        "scale": dict(found.scale),
+        "claims": [each.to_json() for each in found.claims],
+        "average": _agreements(found.average),
+        "sets": [_set(each) for each in found.sets],
+        "map": [_row(each) for each in found.rows],
+    }
+
+
+def _set(found: SetFound) -> dict[str, Any]:
+    return {
+        "name": found.setting.name,
+        "setting": found.setting.to_json(),
+        "agreement": _agreements(found.agreement),
+        "left_out": list(found.left_out),
+        "ranking": found.ranking.to_json(),
+        "security": [{"kind": k, "variant": v} | each.to_json() for (k, v), each in found.security.items()],
+        "beyond_loss": [
+            {"kind": k, "variant": v} | found.security["loss-only", v].less(each).to_json()
+            for (k, v), each in found.security.items()
+            if k not in ("loss-only", "loss threshold")
+        ],
+        "stability": {
+            "r": found.stability.to_json(),
+            "discriminator": found.attack_stability.to_json(),
+            "loss threshold": found.threshold_stability.to_json(),
+        },
+        "curves": {
+            name: {"training": list(a), "evaluation": list(b)} for name, (a, b) in found.curves.items()
+        },
+        "lambda_by_rank": {
+            name: found.ranking.lambda_by_rank(name).to_json() for name in found.setting.specs
+        },
+    }
+
+
+def _row(found: MapRow) -> dict[str, Any]:
+    return {
+        "setting": found.setting.to_json(),
+        "optimum": {"quantizers": found.optimum[0], "full": found.optimum[1]},
+        "edges": found.edges,
+        "agreement": {
+            name: None if each is None else each.to_json() for name, each in found.agreement.items()
+        },
+        "mis": {name: each.to_json() for name, each in found.mis.items()},
+        "r": dict(found.r),
+    }
+
+
+def _agreements(found: Any) -> list[dict[str, Any]]:
+    return [
+        {"statistic": statistic, "kind": kind, "spearman": None if each is None else each.to_json()}
+        for (statistic, kind), each in found.items()
+    ]
+
+
+def to_markdown(found: Synthetic) -> str:
+    """Claims, agreements, the MIS against each kind of attack, and the map."""
+    scale, kinds = found.scale, list(dict.fromkeys(kind for _, kind in found.average))
+    lines = [
+        f"{scale['runs']} runs for r on {scale['evaluation']:,} evaluation samples, {scale['attacked']} runs for the"
+        f" MIS, {len(found.sets)} data sets; 95 % intervals. Every MIS is an upper estimate.",
+        "",
+        "| claim | verdict | found | rule |",
+        "|---|---|---|---|",
+        *(f"| {each.said} | **{each.verdict}** | {each.found} | {each.rule} |" for each in found.claims),
+        "",
+        "Spearman correlation of r with the MIS over quantizers, mean over data sets:",
+        "",
+        "| r over runs | " + " | ".join(f"MIS against {kind}" for kind in kinds) + " |",
+        "|---|" + "---|" * len(kinds),
+        *(
+            f"| {statistic} | " + " | ".join(_show(found.average[statistic, kind]) for kind in kinds) + " |"
+            for statistic in ("mean", "median")
+        ),
+        "",
+        "| data set | Spearman, mean r | median r | without a finite r | runs for 0.9: r, discriminator, threshold |",
+        "|---|---|---|---|---|",
+    ]
+    for each in found.sets:
+        counts = (needed(c) for c in (each.stability, each.attack_stability, each.threshold_stability))
+        lines.append(
+            f"| {each.setting.name} | {_show(each.agreement['mean', 'full'])} |"
+            f" {_show(each.agreement['median', 'full'])} | {', '.join(each.left_out) or 'none'} |"
+            f" {', '.join('not reached' if count is None else str(count) for count in counts)} |"
+        )
+    names = list(NAMES)
+    lines += [
+        "",
+        "MIS against the full discriminator (0: members are told without error; 1: no attack helps):",
+        "",
+        "| data set | " + " | ".join(names) + " |",
+        "|---|" + "---|" * len(names),
+        *(
+            f"| {each.setting.name} | "
+            + " | ".join(_show(each.security["full", name].mis) for name in names)
+            + " |"
+            for each in found.sets
+        ),
+        "",
+        "r, thousandths (mean over runs; * below the resolution):",
+        "",
+        "| data set | " + " | ".join(names) + " |",
+        "|---|" + "---|" * len(names),
+        *(
+            f"| {each.setting.name} | " + " | ".join(_r(each, name) for name in names) + " |"
+            for each in found.sets
+        ),
+        "",
+        "The MIS against each kind of attack, means over data sets:",
+        "",
+        "| attack reads | " + " | ".join(names) + " |",
+        "|---|" + "---|" * len(names),
+        *(
+            f"| {kind} | "
+            + " | ".join(
+                f"{np.mean([each.security[kind, name].mis.value for each in found.sets]):.3f}"
+                for name in names
+            )
+            + " |"
+            for kind in kinds
+        ),
+        "",
+        *_map(found.rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _map(rows: Sequence[MapRow]) -> list[str]:
+    if not rows:
+        return []
+    first = rows[0].setting
+    return [
+        f"The map ({first.name}), in order of where the quantizers' lowest loss falls (0: first"
+        " checkpoint, 1: last):",
+        "",
+        "| depth, width | batch | spread | rate | granularity | optimum: quantizers, full | at an end |"
+        " Spearman, mean r | median r | least to greatest MIS |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        *(_map_line(row) for row in sorted(rows, key=lambda row: row.optimum)),
+    ]
+
+
+def _map_line(row: MapRow) -> str:
+    s = row.setting
+    mis = [each.value for name, each in row.mis.items() if name != FULL]
+    width = "0" if not s.depth else f"{s.depth}, {s.width}"
+    return (
+        f"| {width} | {s.batch_size} | {s.spread:g} | {s.lr:g} | {s.granularity} | {row.optimum[0]:.2f},"
+        f" {row.optimum[1]:.2f} | {row.edges:.0%} | {_show(row.agreement['mean'])} |"
+        f" {_show(row.agreement['median'])} |"
+        f" {min(mis):.2f} to {max(mis):.2f} |"
+    )
+
+
+def _r(found: SetFound, name: str) -> str:
+    each = found.ranking[name]
+    if each.r is None:
+        return each.status
+    return f"{1000 * each.r:.2f}{'*' if each.r < each.resolution else ''}"
+
+
+def _show(figure: Estimate | None) -> str:
+    if figure is None:
+        return "not defined"
+    return f"{figure.value:.2f} ({figure.low:.2f} to {figure.high:.2f})".replace("-", "−")

@@ -1,0 +1,308 @@
+"""The synthetic study and the theorem's: end to end on a few runs, killed and resumed, and each part by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet._json import dumps, loads
+from discreet.baseline import Discriminator, judge
+from discreet.cli import entry
+from discreet.data.mixture import Mixture
+from discreet.estimate import Estimate
+from discreet.indicator import measure_run
+from discreet.ranking import rank
+from discreet.stability import Curve
+from discreet.store import Store
+from discreet.studies import synthetic as study
+from discreet.studies import synthetic_command, theorem
+from discreet.studies.synthetic import SCALES, Scale, map_settings, synthetic
+from discreet.studies.synthetic_attack import Attack
+from discreet.studies.synthetic_claims import _verdict, claims
+from discreet.studies.synthetic_found import Synthetic, agreement, mean_over, needed, optimum
+from discreet.studies.synthetic_page import to_json, to_markdown
+from discreet.studies.synthetic_setting import FULL, NAMES, SETS, Setting
+from discreet.studies.synthetic_unit import make, quantized, samples
+from discreet.trajectory import Trajectory
+
+SMALL = Setting(width=8, n=16, epochs=3, evaluation=50)
+TINY = Scale(
+    2, 8, 50, Attack(1, 2, (7,), 1, Discriminator(epochs=1)), 2, 8, 50, sets=((6, 1.5), (8, 2.0)), chunk=2
+)
+
+
+@pytest.fixture
+def _short_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "map_settings", lambda s: (s.at(depth=0), s.at(granularity="tensor")))
+
+
+class Killed(Exception):
+    pass
+
+
+def killed_after(share: float) -> Callable[[str, float], None]:
+    def progress(doing: str, done: float) -> None:
+        if done >= share:
+            raise Killed(doing)
+
+    return progress
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_short_map")
+def test_a_study_that_is_killed_and_resumed_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = synthetic(tmp_path / "whole", scale=TINY, setting=SMALL, workers=1)
+    told = dumps(to_json(found))
+    for share in (0.2, 0.7):  # while training, and while attacking
+        with pytest.raises(Killed):
+            synthetic(tmp_path / "killed", scale=TINY, setting=SMALL, workers=2, progress=killed_after(share))
+    assert not (tmp_path / "killed" / "study.json").exists()
+    monkeypatch.setitem(SCALES, "small", TINY)
+    page = synthetic_command.run(
+        tmp_path / "killed",
+        "small",
+        ["width=8", "n=16", "epochs=3"],
+        workers=2,
+    )
+    assert (tmp_path / "killed" / "study.json").read_text("utf-8") == told
+    assert page == to_markdown(found) == (tmp_path / "killed" / "study.md").read_text("utf-8")
+    for figure in ("figure-1", "figure-2", "figure-7", "figure-8", "figure-13", "map"):
+        assert (tmp_path / "killed" / f"{figure}.svg").read_bytes().startswith(b"<svg")
+        assert (tmp_path / "killed" / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+    seconds = Store(tmp_path / "whole").manifest["sessions"][-1]["seconds"]
+    assert {"training", "quantizing", "measuring losses", "computing r", "discriminators"} <= set(seconds)
+    assert "seconds" not in told
+    _check(found)
+
+
+def _check(found: Synthetic) -> None:
+    told = loads(dumps(to_json(found)))
+    assert [each["name"] for each in told["sets"]] == ["6 modes, sigma 1.5", "8 modes, sigma 2"]
+    first = told["sets"][0]
+    assert {each["variant"] for each in first["ranking"]["variants"]} == set(NAMES)
+    kinds = {each["kind"] for each in first["security"]}
+    assert kinds == {"full", "black-box", "loss-only", "full, units in order", "loss threshold"}
+    assert all(0 <= each["mis"]["low"] <= each["mis"]["high"] <= 1 for each in first["security"])
+    assert {each["mis"]["n"] for each in first["security"]} == {8}
+    assert len(told["map"]) == 2
+    assert told["map"][0]["setting"]["depth"] == 0
+    assert {each["verdict"] for each in told["claims"]} <= {"holds", "does not", "cannot tell"}
+    assert len(told["claims"]) == 8
+    assert len(first["curves"]["sign"]["evaluation"]) == 3
+    with pytest.raises(ValueError, match="scale: expected one of small, paper, got 'huge'"):
+        synthetic("nowhere", scale="huge")
+    with pytest.raises(
+        ValueError, match="scale: expected at least as many attacked runs as runs, got 1 and 2"
+    ):
+        synthetic("nowhere", scale=Scale(2, 1, 50, Attack(), 2, 2, 50))
+
+
+def test_a_run_is_the_same_whichever_others_come_with_it(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    many, few = make(store, SMALL, range(5), True), make(store, SMALL, [3, 4], True)
+    last = make(store, SMALL, [4], False)
+    for name in SMALL.specs:
+        for run in ("3", "4"):
+            a, b = many.indicators[name][run], few.indicators[name][run]
+            assert a.status == b.status
+            assert a.best == b.best
+            assert np.allclose(a.losses, b.losses, rtol=1e-4)
+        assert np.allclose(many.loss[name][3:], few.loss[name], rtol=1e-3, atol=1e-5)
+        assert np.allclose(last.loss[name][0], few.loss[name][1], rtol=1e-3, atol=1e-5)
+    assert not last.indicators
+    again = make(store, SMALL, range(5), True)
+    assert again.indicators["sign"]["2"].r == many.indicators["sign"]["2"].r
+
+
+def test_what_is_kept_of_a_run_is_what_its_losses_give(tmp_path: Path) -> None:
+    """Against torch's own optimiser and modules, one run and one variant."""
+    import torch
+
+    from discreet.model_seeds import Orders, init_seed
+
+    made = make(Store(tmp_path), SMALL, [2], True)
+    x, y = (torch.from_numpy(each) for each in samples(SMALL, 2))
+    seen, answer = (torch.from_numpy(each) for each in SMALL.mixture.draw(50, stream=0))
+    torch.manual_seed(init_seed(0, 2))
+    net = SMALL.network.module()
+    optimizer = torch.optim.Adam(net.parameters(), 1e-4)
+    bce = torch.nn.functional.binary_cross_entropy_with_logits
+    orders, losses = Orders(0, [2], 16), []
+    for _ in range(3):
+        for rows in torch.from_numpy(orders.next()[0]).split(8):
+            optimizer.zero_grad()
+            bce(net(x[rows])[:, 0], y[rows].float()).backward()
+            optimizer.step()
+        with torch.no_grad():
+            losses.append(bce(net(seen)[:, 0], answer.float(), reduction="none").numpy())
+    wanted = measure_run(Trajectory(np.array(losses)))
+    kept = made.indicators[FULL]["2"]
+    assert kept.r == pytest.approx(wanted.r, rel=1e-3)
+    assert (kept.best, kept.decider, kept.samples) == (wanted.best, wanted.decider, 50)
+    own = bce(net(x)[:, 0], y.float(), reduction="none").detach().numpy()
+    assert np.allclose(made.loss[FULL][0], own, atol=1e-5)
+    assert made.training[0, 0, -1] == pytest.approx(own[:16].mean(), abs=1e-5)
+    signs = quantized(SMALL, made.params)["sign"]
+    assert set(signs["0.weight"].unique().tolist()) == {-1.0, 1.0}
+
+
+def test_no_sample_is_in_two_runs_and_half_are_members() -> None:
+    rows = np.concatenate(
+        [samples(SMALL, run)[0] for run in range(6)] + [SMALL.mixture.draw(50, stream=0)[0]]
+    )
+    assert len(np.unique(rows, axis=0)) == len(rows) == 6 * 32 + 50
+
+
+def test_clusters_are_as_they_are_said_to_be() -> None:
+    mixture = Mixture(8, 0.5, seed=3)
+    centres, labels = mixture.clusters()
+    assert labels.sum() == 4
+    assert centres.std() == pytest.approx(0.3, rel=0.1)
+    x, y = mixture.draw(4000, stream=1)
+    nearest = np.square(x[:, None] - centres[None]).sum(axis=2).argmin(axis=1)
+    assert np.mean(labels[nearest] == y) > 0.99
+    assert (x - centres[nearest]).std() == pytest.approx(0.5, rel=0.02)
+    assert np.array_equal(mixture.draw(10, stream=1)[0], x[:10])
+    assert not np.array_equal(mixture.draw(10, stream=2)[0], x[:10])
+    assert Mixture(7, 1.0).clusters()[1].sum() == 3
+    assert all(0 < Mixture(3, 1.0, labels="coins", seed=s).clusters()[1].sum() < 3 for s in range(20))
+    for message, wrong in {
+        "modes, features: expected at least 2 and at least 1, got 1 and 128": {"modes": 1},
+        "sigma, spread: expected positive numbers, got 0.0 and 0.3": {"sigma": 0.0},
+        "labels: expected one of halves, coins, got 'x'": {"labels": "x"},
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            Mixture(**{"modes": 8, "sigma": 2.0, **wrong})
+
+
+def _planted(order: list[float]) -> tuple:
+    """Variants whose r rises in the order given, and attacks that succeed less and less."""
+    rng = np.random.default_rng(0)
+    base = rng.exponential(size=(6, 1, 800))
+    gaps = np.array([0.3, 0.0, 0.15])[:, None]
+    losses = {
+        name: base + scale * gaps + 0.1 * rng.standard_normal((6, 3, 800))
+        for name, scale in zip("abcd", order, strict=True)
+    }
+    member = np.tile([True, False], (40, 20))
+    security = {
+        name: judge((rng.random((1, *member.shape)) < np.where(member, hit, 1 - hit)), member)
+        for name, hit in zip("abcd", (0.9, 0.8, 0.7, 0.6), strict=True)
+    }
+    return rank(losses), security
+
+
+def test_agreement_of_planted_orders() -> None:
+    same, reverse = agreement(*_planted([1.0, 2.0, 3.0, 4.0])), agreement(*_planted([4.0, 3.0, 2.0, 1.0]))
+    assert same is not None
+    assert reverse is not None
+    assert (same.value, reverse.value, same.n) == (1.0, -1.0, 4)
+    assert same.low > 0.5
+    assert reverse.high < -0.5
+    ranking, security = _planted([1.0, 2.0, 3.0, 4.0])
+    assert agreement(ranking, {name: security[name] for name in "ab"}) is None
+    constant = rank({name: np.ones((3, 3, 50)) for name in "abcd"})
+    assert agreement(constant, security) is None
+    rng = np.random.default_rng(0)
+    late, middle = np.array([3.0, 2.0, 1.0]), np.array([2.0, 1.0, 3.0])
+    at, edges = optimum(
+        rank(
+            {
+                name: gaps[:, None] + rng.random((2, 3, 50))
+                for name, gaps in ((FULL, late), ("a", middle), ("b", late))
+            }
+        )
+    )
+    assert at == (0.75, 1.0)
+    assert edges == 0.5
+
+
+def test_how_many_runs_a_curve_needs() -> None:
+    def curve(*values: float) -> Curve:
+        return Curve(tuple(range(1, len(values) + 1)), values, values, values)
+
+    assert needed(curve(0.1, 0.95, 0.8, 0.92, 0.93, 1.0)) == 4
+    assert needed(curve(0.1, 0.2, 1.0)) is None  # all runs agree with themselves
+    assert needed(curve()) is None
+    whole = Attack(sizes=(2, 3, 99), draws=4).curve(5, lambda runs: np.arange(3.0) * len(runs), 0)
+    assert whole.runs == (2, 3, 5)
+    assert whole.spearman == (1.0, 1.0, 1.0)
+    noisy = Attack(sizes=(2,), draws=3).curve(5, lambda runs: np.zeros(3), 0)
+    assert noisy.spearman[0] == 0.0
+
+
+def test_verdicts_follow_their_rules() -> None:
+    assert _verdict(10, 0, 0) == "holds"
+    assert _verdict(9, 0, 1) == "holds"
+    assert _verdict(8, 0, 2) == "cannot tell"
+    assert _verdict(9, 1, 0) == "does not"
+    assert _verdict(99, 1, 0) == "cannot tell"
+    assert _verdict(0, 0, 0) == "cannot tell"
+
+    def close(*values: float) -> str:
+        mean = mean_over([Estimate(v, v, v, 8, 0.95) for v in values])
+        return claims([], {("mean", "full"): mean})[0].verdict
+
+    assert close(0.8, 0.85, 0.9, 0.84) == "holds"
+    assert close(0.1, 0.0, 0.2, 0.1) == "does not"
+    assert close(0.1, 0.9, 0.8, 0.95) == "cannot tell"
+    assert close(0.9) == "cannot tell"
+    assert mean_over([None, None]) is None
+
+
+def test_settings_and_their_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert len(SETS) == 9
+    assert len(map_settings(Setting())) == 13
+    assert Setting(depth=0).network.widths == (128, 1)
+    assert Setting(depth=2, width=5).network.widths == (128, 5, 5, 1)
+    assert Setting().specs["1.58b 90%"] == "ternary(zeros=0.9)"
+    tensor = Setting(granularity="tensor").specs
+    assert tensor["sign"] == "sign(granularity='tensor')"
+    assert tensor["5 bits"] == "uniform(bits=5, granularity='tensor')"
+    assert tensor[FULL] == "full"
+    changed = synthetic_command.setting_of(["width=512", "lr=1e-3", "labels=coins"], seed=4)
+    assert (changed.width, changed.lr, changed.labels, changed.seed) == (512, 1e-3, "coins", 4)
+    for message, texts in {
+        r"--set: expected FIELD=VALUE with one of spread, .* got 'sigma=3'": ["sigma=3"],
+        r"--set: expected FIELD=VALUE .* got 'width'": ["width"],
+        r"--set: expected int for width, got 'wide'": ["width=wide"],
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            synthetic_command.setting_of(texts)
+    for message, wrong in {
+        "depth: expected 0 or more hidden layers, got -1": {"depth": -1},
+        "granularity: expected model or tensor, got 'row'": {"granularity": "row"},
+        "epochs: expected at least 2, got 1": {"epochs": 1},
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            Setting(**wrong)
+    folder = ["--folder", str(tmp_path / "none")]
+    assert entry.run(["study", "attacks", "--set", "width=3", *folder]) == 2
+    assert "only the study synthetic has settings, got attacks" in capsys.readouterr().err
+    assert entry.run(["study", "synthetic", "--set", "width=x", *folder]) == 2
+    assert "expected int for width, got 'x'" in capsys.readouterr().err
+
+
+def test_the_theorem_on_exact_classes_and_real_trajectories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scale = theorem.Scale((16, 32), 3, 60, ((10, 100, 40_000), (10, 50)))
+    monkeypatch.setitem(theorem.SCALES, "tiny", scale)
+    page = theorem.run(tmp_path, "tiny")
+    told = loads((tmp_path / "study.json").read_text("utf-8"))
+    assert page == (tmp_path / "study.md").read_text("utf-8") == theorem.run(tmp_path, "tiny")
+    rows = {(row["name"], row["n"]): row for row in told["exact"]}
+    assert ("two values, gap 0.2", 40_000) not in rows  # exp(-816) is no number
+    for row in rows.values():
+        assert 0 <= row["by_loss"] <= row["leak"] <= 1
+        assert row["rate"] > row["r"]
+    assert {row["n"] for row in told["trajectories"]} == {16, 32}
+    for row in told["trajectories"]:
+        assert row["scaled"] == pytest.approx(row["gap"] * row["n"] ** 0.5)
+        assert 0 <= row["tail"] <= 1
+        assert 0 <= row["decided_low"] <= 1
