@@ -17,7 +17,8 @@ class Custom:
 
     Args:
         gradients: Takes a stack and a ``Batch``; returns a gradient stack for the parameters to be updated. It must
-            not change trained parameters (buffers may move), and what it returns for one model must not depend on the others.
+            not change trained parameters (buffers may move), and what it returns for one model must not depend on the
+            others.
         x: Inputs.
         y: Labels.
     """
