@@ -21,8 +21,8 @@ from discreet.sparse import maskable
 from discreet.sparse.counts import portion
 
 every = pytest.mark.parametrize("name", compressors.names())
-DENSE = ("dense", "early", "matched")
-PRIVATE = ("dense", "early", "static")  # what sees nothing but noisy gradients of members
+DENSE = ("dense", "early", "matched", "quantize")
+PRIVATE = ("dense", "early", "static", "quantize")  # what sees nothing but noisy gradients of members
 
 
 @cache

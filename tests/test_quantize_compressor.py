@@ -1,0 +1,56 @@
+"""Quantized models: few levels whatever the training; aware training follows gradients at the quantized weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from discreet._find import SpecError
+from discreet.defences._gradients import plain
+from discreet.defences.even import Even
+from discreet.methods import fit
+from discreet.phase import fresh_phase
+from discreet.quantizers import quantize_stack
+from discreet.training_paths import Batch, Epoch
+from tests.compression import setting
+
+SIGN = "sign(granularity='channel', scope='weights', scale='absmean')"
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_weights_have_two_values_a_channel(aware: bool) -> None:
+    done = fit(f"quantize(quantizer={SIGN!r}, aware={aware})", setting(2))
+    for row in done.params["0.weight"].flatten(0, 1):
+        assert len(row.abs().unique()) == 1
+
+
+def test_after_training_it_is_the_dense_model_quantized() -> None:
+    dense, done = fit("dense", setting(2)), fit(f"quantize(quantizer={SIGN!r})", setting(2))
+    for name, value in quantize_stack(dense.params, SIGN).items():
+        assert torch.equal(done.params[name], value)
+
+
+def test_an_aware_step_is_the_gradient_at_the_quantized_weights() -> None:
+    given = setting(2, recipe={"epochs": 1, "batch_size": 10_000, "optimizer": "sgd", "lr": 0.1})
+    phase = fresh_phase(given)
+    start = fit("dense", setting(2, recipe={"epochs": 1, "lr": 1e-30})).params
+    samples = torch.from_numpy(phase.subsets)
+    batch = Batch(phase.x[samples], phase.y[samples], samples, Epoch(1, (0, 1), samples, 10_000, 0), 0)
+    slope = plain(phase)(quantize_stack(start, SIGN), batch)
+    moved = {name: value - 0.1 * slope[name] for name, value in start.items()}
+    done = fit(f"quantize(quantizer={SIGN!r}, aware=True)", given)
+    for name, value in quantize_stack(moved, SIGN).items():
+        torch.testing.assert_close(done.params[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_even_adds_the_variance_of_the_batch() -> None:
+    losses = torch.tensor([1.0, 2.0, 6.0])
+    found = Even(0.5).change(losses, torch.zeros(3, 2), torch.zeros(3), 1)
+    assert float(found.mean()) == pytest.approx(3.0 + 0.5 * float(losses.var(unbiased=False)))
+
+
+def test_settings_that_there_are_not() -> None:
+    with pytest.raises(SpecError, match="warmup: expected 0 or more, got -1"):
+        fit("quantize(warmup=-1)", setting(1))
+    with pytest.raises(SpecError, match="unknown quantizer 'sine'"):
+        fit("quantize(quantizer='sine')", setting(1))
