@@ -31,7 +31,7 @@ class Safecompress:
         test: The safety test, of ``safety``; ``blackbox`` is the paper's.
         prune: Prune rules; every pair of a prune rule and a grow rule gives a candidate.
         grow: Grow rules.
-        interval: Epochs between updates; None: a thirtieth of all epochs, at least ``tune`` + 1.
+        interval: Epochs between updates; None: a twentieth of all epochs, as in the paper, at least ``tune`` + 1.
         tune: Epochs for which candidates are fine-tuned, of those until the next update.
         fraction: Share of a layer's weights that an update at the start would exchange.
         stop: Share of the training after which masks stay.
@@ -120,7 +120,7 @@ class Safecompress:
 
     def _plans(self, base: Plan, epochs: int) -> dict[str, Plan]:
         """The candidates' plans by name, in their fixed order."""
-        interval = max(self.tune + 1, epochs // 30) if self.interval is None else self.interval
+        interval = max(self.tune + 1, epochs // 20) if self.interval is None else self.interval
         schedule = Schedule(interval, self.fraction, self.stop)
         return {
             f"{prune}+{grow}": replace(base, prune=prune, grow=grow, schedule=schedule)

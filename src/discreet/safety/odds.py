@@ -41,8 +41,8 @@ class Odds:
     """
 
     hidden: tuple[int, ...] = (32,)
-    epochs: int = 30
-    tune: int = 5
+    epochs: int = 20
+    tune: int = 4
     lr: float = 1e-2
     batch_size: int = 256
     weight_decay: float = 0.1
