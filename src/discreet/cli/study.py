@@ -18,6 +18,7 @@ class Study(StrEnum):
     quantile = "quantile"
     synthetic = "synthetic"
     theorem = "theorem"
+    safecompress = "safecompress"
 
 
 class Data(StrEnum):
@@ -31,6 +32,7 @@ class Data(StrEnum):
 class Size(StrEnum):
     """How large."""
 
+    quick = "quick"
     small = "small"
     paper = "paper"
 
@@ -48,6 +50,8 @@ discreet study synthetic --workers 2
 discreet study synthetic --set width=512 --set granularity=tensor
 
 discreet study theorem
+
+discreet study safecompress --scale quick
 """
 
 
@@ -56,7 +60,8 @@ def study(
         Study,
         typer.Argument(
             help="attacks: every attack on every variant. quantile: regressors. synthetic: the indicator against "
-            "the security it stands for. theorem: its theorem on classes that can be enumerated."
+            "the security it stands for. theorem: its theorem on classes that can be enumerated. safecompress: "
+            "small models, every way to make them, under attack."
         ),
     ],
     data: Annotated[Data, typer.Option("--data", help="The data set.")] = Data.fashion,
@@ -85,7 +90,7 @@ def study(
     from discreet._json import dumps, save
     from discreet.cli import output
 
-    own = name in (Study.synthetic, Study.theorem)  # data of their own
+    own = name in (Study.synthetic, Study.theorem, Study.safecompress)  # data of their own
     where = folder or Path(f"study-{name}-{scale}" if own else f"study-{name}-{data}-{scale}")
     output.check_folder(where)
     if name is Study.quantile and data is Data.b3db:
@@ -93,12 +98,18 @@ def study(
 
     if changed and name is not Study.synthetic:
         raise ValueError(f"--set: only the study synthetic has settings, got {name}")
+    if scale is Size.quick and name is not Study.safecompress:
+        raise ValueError(f"--scale: only the study safecompress is quick, got {name}")
     if own:
-        from discreet.studies import synthetic_command, theorem
+        from discreet.studies import safecompress_command, synthetic_command, theorem
 
         with output.progress() as progress:
-            command = synthetic_command.run if name is Study.synthetic else theorem.run
-            page = command(where, scale, changed or [], seed=seed, workers=workers, progress=progress)
+            commands = {
+                Study.synthetic: synthetic_command.run,
+                Study.theorem: theorem.run,
+                Study.safecompress: safecompress_command.run,
+            }
+            page = commands[name](where, scale, changed or [], seed=seed, workers=workers, progress=progress)
         print(page)
         output.say(f"tables: {where / 'study.md'}", f"all numbers: {where / 'study.json'}")
         return

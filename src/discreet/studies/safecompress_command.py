@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from discreet._json import dumps, save
@@ -13,12 +13,29 @@ from discreet.studies.safecompress_plan import SCALES
 __all__ = ["run"]
 
 
-def run(folder: Path, scale: str, *, seed: int, progress: Callable[[str, float], None]) -> str:
+def run(
+    folder: Path,
+    scale: str,
+    changed: Sequence[str],
+    *,
+    seed: int,
+    workers: int,
+    progress: Callable[[str, float], None],
+) -> str:
     """Run a scale, write ``study.json`` and ``study.md``, and return the latter.
+
+    Args:
+        folder: The run directory.
+        scale: ``quick`` or ``small``.
+        changed: Nothing: this study has no settings.
+        seed: Of everything.
+        workers: Not used: models train on all cores.
+        progress: Called with what is being done and the share that is done.
 
     Raises:
         ValueError: No such scale.
     """
+    del changed, workers
     if scale not in SCALES:
         raise ValueError(f"--scale: the study safecompress has {', '.join(SCALES)}, got {scale}")
     found = safecompress(folder, scale=scale, seed=seed, progress=progress)
