@@ -93,6 +93,7 @@ def _check(found: Synthetic) -> None:
     assert told["map"][0]["setting"]["depth"] == 0
     assert {each["verdict"] for each in told["claims"]} <= {"holds", "does not", "cannot tell"}
     assert len(told["claims"]) == 8
+    assert told["trend"] is None or -1 <= told["trend"]["value"] <= 1
     assert len(first["curves"]["sign"]["evaluation"]) == 3
     with pytest.raises(ValueError, match="scale: expected one of small, paper, got 'huge'"):
         synthetic("nowhere", scale="huge")
@@ -257,7 +258,7 @@ def test_verdicts_follow_their_rules() -> None:
 
 def test_settings_and_their_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert len(SETS) == 9
-    assert len(map_settings(Setting())) == 13
+    assert len(map_settings(Setting())) == 17
     assert Setting(depth=0).network.widths == (128, 1)
     assert Setting(depth=2, width=5).network.widths == (128, 5, 5, 1)
     assert Setting().specs["1.58b 90%"] == "ternary(zeros=0.9)"

@@ -31,6 +31,7 @@ from discreet.studies.synthetic_found import (
     agreement,
     mean_over,
     optimum,
+    trend,
 )
 from discreet.studies.synthetic_setting import FULL, SETS, Setting
 from discreet.studies.synthetic_unit import Made, make
@@ -79,7 +80,11 @@ SCALES: Mapping[str, Scale] = {
 
 
 def map_settings(setting: Setting) -> tuple[Setting, ...]:
-    """The settings of the map: depth and width, batch size, spread of the centres, rate and granularity."""
+    """The settings of the map: depth and width, batch size, spread of the centres, rate and granularity.
+
+    The easiest and the hardest data set are there with other batches and rates: whether the data or the place of the
+    lowest loss decides shows where the one is moved and the other is not.
+    """
     nets = ({"depth": 0}, {"width": 128})
     grid = [
         setting.at(**net, batch_size=batch, spread=spread, lr=1e-4, granularity="tensor")
@@ -92,6 +97,12 @@ def map_settings(setting: Setting) -> tuple[Setting, ...]:
     more = [
         setting.at(width=128, batch_size=8, lr=1e-4, granularity="model"),
         setting.at(width=128, batch_size=8, lr=1e-3, granularity="tensor"),
+    ]
+    easy, hard = {"modes": 6, "sigma": 1.5}, {"modes": 16, "sigma": 3.0}
+    more += [setting.at(**easy, width=128, batch_size=batch) for batch in (2, 4)]
+    more += [
+        setting.at(**easy, width=128, batch_size=8, lr=3e-4),
+        setting.at(**hard, width=128, batch_size=64),
     ]
     return tuple(dict.fromkeys([*grid, *wide, *more]))
 
@@ -159,7 +170,9 @@ class _Study:
         average = {key: mean_over([each.agreement[key] for each in found]) for key in keys}
         given = {k: v for k, v in self.setting.to_json().items() if k not in ("modes", "sigma", "evaluation")}
         about = asdict(scale) | {"setting": given}
-        return Synthetic(about, tuple(found), average, tuple(rows), claims(found, average))
+        return Synthetic(
+            about, tuple(found), average, tuple(rows), trend(found, rows), claims(found, average)
+        )
 
     def _chunks(self, runs: int, attacked: int) -> list[tuple[range, bool]]:
         size = self.scale.chunk

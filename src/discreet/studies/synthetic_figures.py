@@ -157,17 +157,18 @@ def _map(found: Synthetic, width: int):
     board = blank(width, 420)
     axes = board.add_subplot(1, 1, 1)
     axes.tick_params(labelsize=9, colors=LIGHT["muted"])
+    points = [(each.optimum, "D", each.agreement["mean", "loss threshold"]) for each in found.sets]
     for row in found.rows:
-        for statistic, colour in (("mean", LIGHT["accent"]), ("median", LIGHT["warm"])):
-            each = row.agreement[statistic]
-            if each is not None:
-                axes.plot([row.optimum[0]] * 2, [each.low, each.high], color=colour, linewidth=0.6, alpha=0.5)
-                marker = {0: "s"}.get(row.setting.depth, "o" if row.setting.width < 512 else "^")
-                axes.plot([row.optimum[0]], [each.value], marker, color=colour, markersize=5)
-    for marker, name in (("s", "no hidden layer"), ("o", "128 units"), ("^", "512 units")):
-        axes.plot([], [], marker, color=LIGHT["edge"], label=name)
-    axes.plot([], [], "-", color=LIGHT["accent"], label="mean r")
-    axes.plot([], [], "-", color=LIGHT["warm"], label="median r")
+        marker = "s" if not row.setting.depth else "o" if row.setting.width < 512 else "^"
+        points.append((row.optimum[0], marker, row.agreement["mean"]))
+    for at, marker, each in points:
+        if each is not None:
+            colour = LIGHT["warm" if marker == "D" else "accent"]
+            axes.plot([at] * 2, [each.low, each.high], color=colour, linewidth=0.6, alpha=0.5)
+            axes.plot([at], [each.value], marker, color=colour, markersize=5)
+    axes.plot([], [], "D", color=LIGHT["warm"], label="the nine data sets")
+    for marker, name in (("s", "other settings: no hidden layer"), ("o", "128 units"), ("^", "512 units")):
+        axes.plot([], [], marker, color=LIGHT["accent"], label=name)
     axes.axhline(0, color=LIGHT["edge"], linewidth=0.8)
     axes.set_ylim(-1.05, 1.05)
     axes.legend(fontsize=8, frameon=False, loc="lower left")

@@ -10,14 +10,14 @@ import numpy as np
 
 from discreet._types import Float
 from discreet.baseline.security import Security
-from discreet.correlation import ranks
+from discreet.correlation import ranks, spearman
 from discreet.estimate import Estimate
 from discreet.indicator import DRAWS
 from discreet.ranking import Ranking
 from discreet.stability import Curve
 from discreet.studies.synthetic_setting import FULL, Setting
 
-__all__ = ["MapRow", "SetFound", "Synthetic", "agreement", "mean_over", "needed", "optimum"]
+__all__ = ["MapRow", "SetFound", "Synthetic", "agreement", "mean_over", "needed", "optimum", "trend"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,11 @@ class SetFound:
         """Variants without a finite r."""
         return tuple(each.variant for each in self.ranking.indicators if each.status != "ok")
 
+    @property
+    def optimum(self) -> float:
+        """Where the quantizers' lowest loss falls, from 0 (first checkpoint) to 1 (last); the median over runs."""
+        return optimum(self.ranking)[0][0]
+
 
 @dataclass(frozen=True, eq=False)
 class MapRow:
@@ -88,6 +93,8 @@ class Synthetic:
         sets: The data sets.
         average: Mean over data sets of each agreement, with a t interval over them.
         rows: The map of settings.
+        trend: Spearman correlation, over data sets and settings, of where the quantizers' lowest loss falls with
+            how r (its mean) agrees with the MIS by the loss threshold; None with too few.
         claims: What the paper says, and what was found.
     """
 
@@ -95,6 +102,7 @@ class Synthetic:
     sets: tuple[SetFound, ...]
     average: Mapping[tuple[str, str], Estimate | None]
     rows: tuple[MapRow, ...]
+    trend: Estimate | None
     claims: tuple[Any, ...]
 
 
@@ -149,6 +157,16 @@ def mean_over(found: Sequence[Estimate | None]) -> Estimate | None:
     return Estimate(
         mean, max(-1.0, mean - half), min(1.0, mean + half), len(values), level, "t interval over data sets"
     )
+
+
+def trend(sets: Sequence[SetFound], rows: Sequence[MapRow]) -> Estimate | None:
+    """How the agreement of r with the MIS goes with where the lowest loss falls, over data sets and settings."""
+    pairs = [(each.optimum, each.agreement["mean", "loss threshold"]) for each in sets]
+    pairs += [(row.optimum[0], row.agreement["mean"]) for row in rows]
+    known = [(at, found.value) for at, found in pairs if found is not None]
+    if len(known) < 4 or any(len(set(column)) == 1 for column in zip(*known, strict=True)):
+        return None
+    return spearman(*(np.array(column) for column in zip(*known, strict=True)))
 
 
 def needed(curve: Curve, target: float = 0.9) -> int | None:

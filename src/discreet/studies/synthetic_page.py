@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ def to_json(found: Synthetic) -> dict[str, Any]:
         "average": _agreements(found.average),
         "sets": [_set(each) for each in found.sets],
         "map": [_row(each) for each in found.rows],
+        "trend": None if found.trend is None else found.trend.to_json(),
     }
 
 
@@ -32,6 +32,7 @@ def _set(found: SetFound) -> dict[str, Any]:
         "name": found.setting.name,
         "setting": found.setting.to_json(),
         "agreement": _agreements(found.agreement),
+        "optimum": found.optimum,
         "left_out": list(found.left_out),
         "ranking": found.ranking.to_json(),
         "security": [{"kind": k, "variant": v} | each.to_json() for (k, v), each in found.security.items()],
@@ -94,13 +95,14 @@ def to_markdown(found: Synthetic) -> str:
             for statistic in ("mean", "median")
         ),
         "",
-        "| data set | Spearman, mean r | median r | without a finite r | runs for 0.9: r, discriminator, threshold |",
-        "|---|---|---|---|---|",
+        "| data set | optimum | Spearman, mean r | median r | without a finite r |"
+        " runs for 0.9: r, discriminator, threshold |",
+        "|---|---|---|---|---|---|",
     ]
     for each in found.sets:
         counts = (needed(c) for c in (each.stability, each.attack_stability, each.threshold_stability))
         lines.append(
-            f"| {each.setting.name} | {_show(each.agreement['mean', 'full'])} |"
+            f"| {each.setting.name} | {each.optimum:.2f} | {_show(each.agreement['mean', 'full'])} |"
             f" {_show(each.agreement['median', 'full'])} | {', '.join(each.left_out) or 'none'} |"
             f" {', '.join('not reached' if count is None else str(count) for count in counts)} |"
         )
@@ -141,23 +143,26 @@ def to_markdown(found: Synthetic) -> str:
             for kind in kinds
         ),
         "",
-        *_map(found.rows),
+        *_map(found),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _map(rows: Sequence[MapRow]) -> list[str]:
-    if not rows:
+def _map(found: Synthetic) -> list[str]:
+    if not found.rows:
         return []
-    first = rows[0].setting
     return [
-        f"The map ({first.name}), in order of where the quantizers' lowest loss falls (0: first"
-        " checkpoint, 1: last):",
+        "Over data sets and settings, the correlation of where the quantizers' lowest loss falls (optimum: 0 the"
+        " first checkpoint, 1 the last; median over runs) with how the mean r agrees with the MIS by the loss"
+        " threshold:"
+        f" {_show(found.trend)}.",
         "",
-        "| depth, width | batch | spread | rate | granularity | optimum: quantizers, full | at an end |"
+        "The map, in order of the optimum:",
+        "",
+        "| data set | depth, width | batch | spread | rate | granularity | optimum: quantizers, full | at an end |"
         " Spearman, mean r | median r | least to greatest MIS |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-        *(_map_line(row) for row in sorted(rows, key=lambda row: row.optimum)),
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+        *(_map_line(row) for row in sorted(found.rows, key=lambda row: row.optimum)),
     ]
 
 
@@ -166,7 +171,7 @@ def _map_line(row: MapRow) -> str:
     mis = [each.value for name, each in row.mis.items() if name != FULL]
     width = "0" if not s.depth else f"{s.depth}, {s.width}"
     return (
-        f"| {width} | {s.batch_size} | {s.spread:g} | {s.lr:g} | {s.granularity} | {row.optimum[0]:.2f},"
+        f"| {s.name} | {width} | {s.batch_size} | {s.spread:g} | {s.lr:g} | {s.granularity} | {row.optimum[0]:.2f},"
         f" {row.optimum[1]:.2f} | {row.edges:.0%} | {_show(row.agreement['mean'])} |"
         f" {_show(row.agreement['median'])} |"
         f" {min(mis):.2f} to {max(mis):.2f} |"
