@@ -19,6 +19,7 @@ class Study(StrEnum):
     synthetic = "synthetic"
     theorem = "theorem"
     safecompress = "safecompress"
+    molecules = "molecules"
 
 
 class Data(StrEnum):
@@ -52,6 +53,10 @@ discreet study synthetic --set width=512 --set granularity=tensor
 discreet study theorem
 
 discreet study safecompress --scale quick
+
+discreet study molecules --csv "AMES=ames.csv" --csv "BBB Martins=bbb.csv" --workers 2
+
+discreet study molecules --task freesolv --embedder "molr(table='molr.npz')"
 """
 
 
@@ -61,7 +66,7 @@ def study(
         typer.Argument(
             help="attacks: every attack on every variant. quantile: regressors. synthetic: the indicator against "
             "the security it stands for. theorem: its theorem on classes that can be enumerated. safecompress: "
-            "small models, every way to make them, under attack."
+            "small models, every way to make them, under attack. molecules: security and performance on molecules."
         ),
     ],
     data: Annotated[Data, typer.Option("--data", help="The data set.")] = Data.fashion,
@@ -82,6 +87,28 @@ def study(
             "--set", show_default=False, help="synthetic: FIELD=VALUE of its setting, such as width=512."
         ),
     ] = None,
+    csv: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--csv", show_default=False, help="molecules: TASK=PATH of a table with SMILES and labels."
+        ),
+    ] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option("--task", show_default=False, help="molecules: a task instead of the scale's."),
+    ] = None,
+    embedder: Annotated[
+        list[str] | None,
+        typer.Option("--embedder", show_default=False, help="molecules: an embedder instead of the scale's."),
+    ] = None,
+    smiles: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-smiles",
+            show_default=False,
+            help="molecules: only write its molecules, to embed elsewhere.",
+        ),
+    ] = None,
 ) -> None:
     """Repeat an experiment, and print its tables; they are also written to FOLDER/study.md and FOLDER/study.json.
 
@@ -90,7 +117,7 @@ def study(
     from discreet._json import dumps, save
     from discreet.cli import output
 
-    own = name in (Study.synthetic, Study.theorem, Study.safecompress)  # data of their own
+    own = name not in (Study.attacks, Study.quantile)  # data of their own
     where = folder or Path(f"study-{name}-{scale}" if own else f"study-{name}-{data}-{scale}")
     output.check_folder(where)
     if name is Study.quantile and data is Data.b3db:
@@ -100,6 +127,29 @@ def study(
         raise ValueError(f"--set: only the study synthetic has settings, got {name}")
     if scale is Size.quick and name is not Study.safecompress:
         raise ValueError(f"--scale: only the study safecompress is quick, got {name}")
+    if name is not Study.molecules and (csv or task or embedder or smiles):
+        raise ValueError(
+            f"--csv, --task, --embedder, --write-smiles: only the study molecules has them, got {name}"
+        )
+    if name is Study.molecules:
+        from discreet.studies import molecules_command
+
+        with output.progress() as progress:
+            page = molecules_command.run(
+                where,
+                scale,
+                csv=csv or (),
+                tasks=task or (),
+                embedders=embedder or (),
+                smiles=smiles,
+                seed=seed,
+                workers=workers,
+                progress=progress,
+            )
+        print(page)
+        if smiles is None:
+            output.say(f"tables: {where / 'study.md'}", f"all numbers: {where / 'study.json'}")
+        return
     if own:
         from discreet.studies import safecompress_command, synthetic_command, theorem
 

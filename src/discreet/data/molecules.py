@@ -10,7 +10,7 @@ from discreet.data import b3db_sets, chemicals_sets, datamol_sets, moleculeace, 
 from discreet.data.molecule_set import MoleculeSet
 from discreet.data.samples import DataError
 
-__all__ = ["SETS", "load"]
+__all__ = ["SETS", "known", "load"]
 
 SETS: Mapping[str, Callable[[], MoleculeSet]] = {
     "b3db": b3db_sets.permeability,
@@ -22,6 +22,16 @@ SETS: Mapping[str, Callable[[], MoleculeSet]] = {
     "boiling_point": chemicals_sets.boiling_point,
 }
 """Tasks that an installable package ships."""
+
+
+def known(name: str) -> bool:
+    """Whether ``load`` knows a task of this name, at hand or not.
+
+    Example:
+        >>> known("AMES"), known("MASE")
+        (True, False)
+    """
+    return name in SETS or name in tdc.TASKS or name.partition(":")[0] == "moleculeace"
 
 
 def load(name: str, csv: Mapping[str, str | Path] | None = None) -> MoleculeSet:
@@ -48,5 +58,5 @@ def load(name: str, csv: Mapping[str, str | Path] | None = None) -> MoleculeSet:
         return moleculeace.load(*([target] if target else []))
     if name in tdc.TASKS:
         return tdc.from_library(name)
-    known = (*SETS, "moleculeace:TARGET", *tdc.TASKS)
-    raise DataError(f"task: expected one of {', '.join(known)}, got {name!r}{near(name, known)}")
+    names = (*SETS, "moleculeace:TARGET", *tdc.TASKS)
+    raise DataError(f"task: expected one of {', '.join(names)}, got {name!r}{near(name, names)}")
