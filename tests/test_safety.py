@@ -123,3 +123,21 @@ def test_regression_is_for_the_loss_alone() -> None:
     assert parse("loss")([replace(one, **numbers)], seeds=[0])[0].leak >= 0.5
     with pytest.raises(ValueError, match="task: modified reads classes, got a regression"):
         parse("modified")([replace(one, **numbers)], seeds=[0])
+
+
+def test_an_attacker_who_holds_two_versions_knows_more() -> None:
+    one, other = case(20, 0.8), case(20, 0.8)
+    rng = np.random.default_rng(5)
+
+    def second(part, member):
+        noise = rng.normal(size=part.outputs.shape) + np.eye(3)[part.label] * (1 + 0.8 * member)[:, None]
+        return replace(part, also=(noise,))
+
+    both = replace(
+        other,
+        known=second(other.known, other.known_member),
+        judged=second(other.judged, other.judged_member),
+    )
+    test = parse("odds(metric='auc')")
+    alone, together = test([one], seeds=[1])[0], test([both], seeds=[1])[0]
+    assert together.leak > alone.leak + 0.02

@@ -25,6 +25,7 @@ class Answers:
         task: ``"bce"``, ``"ce"`` or ``"mse"``.
         hidden: What the last layer takes in, if it was asked for.
         attribute: A private attribute of each sample, if there is one.
+        also: Outputs of other versions of the model that the attacker holds as well; ``odds`` reads them.
     """
 
     outputs: Float[np.ndarray, "sample out"]
@@ -33,6 +34,7 @@ class Answers:
     task: str
     hidden: Float[np.ndarray, "sample unit"] | None = None
     attribute: Num[np.ndarray, " sample"] | None = None
+    also: tuple[Float[np.ndarray, "sample out"], ...] = ()
 
     def __len__(self) -> int:
         return len(self.outputs)
@@ -43,7 +45,7 @@ class Answers:
             name: None if (values := getattr(self, name)) is None else values[rows]
             for name in ("outputs", "label", "sample", "hidden", "attribute")
         }
-        return replace(self, **parts)
+        return replace(self, **parts, also=tuple(each[rows] for each in self.also))
 
 
 @dataclass(frozen=True, eq=False)

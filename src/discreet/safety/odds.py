@@ -7,7 +7,7 @@ perceptron instead of three streams, so that the networks of all candidates and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -107,13 +107,18 @@ class Odds:
 
 
 def _read(answers: Answers, scale: tuple[np.ndarray, np.ndarray]) -> Float[Tensor, "sample column"]:
-    seen = evidence(answers)
-    odds = (posterior_stream(seen, "odds").numpy() - scale[0]) / scale[1]
-    return torch.from_numpy(np.hstack([odds, label_stream(seen).numpy()])).float()
+    odds = (_odds(answers) - scale[0]) / scale[1]
+    return torch.from_numpy(np.hstack([odds, label_stream(evidence(answers)).numpy()])).float()
+
+
+def _odds(answers: Answers) -> Float[np.ndarray, "sample column"]:
+    """Log-odds of every version of the model that the attacker holds."""
+    versions = [answers, *(replace(answers, outputs=outputs, also=()) for outputs in answers.also)]
+    return np.hstack([posterior_stream(evidence(each), "odds").numpy() for each in versions])
 
 
 def _scale(answers: Answers) -> tuple[np.ndarray, np.ndarray]:
-    odds = posterior_stream(evidence(answers), "odds").numpy()
+    odds = _odds(answers)
     return odds.mean(axis=0), odds.std(axis=0) + 1e-6
 
 
