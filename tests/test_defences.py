@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from discreet import defences
+from discreet.defences._clipped import by_layer, by_sample
 from discreet.defences._gradients import plain
 from discreet.defences._objective import objective
 from discreet.defences.advreg import NAME, AdvReg, _Attack, _Network
@@ -23,6 +24,7 @@ from discreet.defences.hamp import true_share
 from discreet.initial import initialise
 from discreet.losses import LOSSES
 from discreet.measure import logits
+from discreet.mlp import MLP
 from discreet.model_seeds import init_seed
 from discreet.phase import Phase, Teacher, fresh_phase, run
 from discreet.recipe import Recipe
@@ -463,6 +465,44 @@ def test_a_step_without_noise_is_that_of_opacus(clip: float) -> None:
     optimizer.step()
     for name, value in module.state_dict().items():
         torch.testing.assert_close(start[name][0] - ours[name][0], value, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("clip", [0.05, 1e9])
+@pytest.mark.parametrize("many", [0, 1, 9])
+def test_a_perceptrons_sum_needs_no_samples_gradient(many: int, clip: float, masked: bool) -> None:
+    network = MLP((6, 5, 4, 3), "tanh")
+    own = {name: value[0] for name, value in network.init([3], torch.float64).items()}
+    masks = {}
+    if masked:
+        generator = torch.Generator().manual_seed(0)
+        masks = {
+            name: torch.rand(own[name].shape, generator=generator) < 0.4
+            for name in ("0.weight", "4.weight", "2.bias")
+        }
+    x, y = samples(dtype=torch.float64)
+
+    def losses(outputs: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(outputs, y, reduction="none")
+
+    given = (masks, x[:many], y[:many], losses, clip)
+    fast, slow = by_layer(network, own, *given), by_sample(network.module().double(), own, {}, *given)
+    assert list(fast) == list(own)
+    wanted = {name: torch.zeros_like(value) for name, value in own.items()}
+    for row in range(many):
+        leaves = {name: value.clone().requires_grad_() for name, value in own.items()}
+        loss = losses(
+            torch.func.functional_call(network.module().double(), leaves, (x[row : row + 1],)),
+            y[row : row + 1],
+        )
+        slopes = dict(zip(leaves, torch.autograd.grad(loss.sum(), list(leaves.values())), strict=True))
+        slopes = {name: value * masks.get(name, 1) for name, value in slopes.items()}
+        norm = math.sqrt(sum(float(value.square().sum()) for value in slopes.values()))
+        for name, value in slopes.items():
+            wanted[name] += value * min(1.0, clip / (norm + 1e-6))
+    for name, value in wanted.items():
+        torch.testing.assert_close(fast[name], value)
+        torch.testing.assert_close(slow[name], value)
 
 
 def test_noise_has_the_size_that_the_accountant_is_told() -> None:

@@ -13,26 +13,24 @@ from importlib.util import find_spec
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
 
 from discreet._types import Int
 from discreet.defences._check import check_range
+from discreet.defences._clipped import by_layer, by_sample
 from discreet.defences._gradients import Stack, losses_of, prepared, seen, sole, torch_seed
 from discreet.defences._modules import released
 from discreet.defences._objective import objective
 from discreet.defences._streams import NOISE, POISSON
+from discreet.forward import perceptron
 from discreet.initial import as_model
 from discreet.mlp import MLP
 from discreet.model_seeds import stream
-from discreet.outputs import columns
 from discreet.phase import Phase
 from discreet.sparse import counts, draw_masks, maskable
 from discreet.training_paths import Batch, Gradients
 from discreet.training_paths.choice import traits
 
 __all__ = ["DPSGD"]
-
-_CELLS = 2**25  # numbers of per-sample gradients held at a time: 128 MB
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class _Noisy:
 
     def __init__(self, defence: DPSGD, phase: Phase) -> None:
         self.defence, self.phase = defence, phase
-        self.module = prepared(phase.model, phase.x)
+        self.module, self.network = prepared(phase.model, phase.x), perceptron(as_model(phase.model))
         self.found = traits(as_model(phase.model), phase.x)
         self.masks = fixed_masks(phase)
         self.losses = losses_of(phase)
@@ -156,31 +154,20 @@ class _Noisy:
     def _clipped(self, state: Stack, masks: Stack, model: int, batch: Batch) -> Stack:
         """Sum of the clipped gradients of the samples that are drawn."""
         own = {name: state[name] for name in self.found.trained}
-        fixed = {name: value for name, value in state.items() if name not in own}
-        total = {name: torch.zeros_like(value) for name, value in own.items()}
         epoch = batch.epoch.number
 
-        def loss(own: Stack, x: Tensor, y: Tensor) -> Tensor:
-            outputs = columns(functional_call(self.module, {**own, **fixed}, (x[None],)))
-            return self.losses(outputs, y[None], epoch)[0]
+        def losses(outputs: Tensor, y: Tensor) -> Tensor:
+            return self.losses(outputs, y, epoch)
 
-        places = self._drawn(model, batch)
-        each = max(1, _CELLS // sum(value.numel() for value in own.values()))
+        drawn = self._seen(self._drawn(model, batch), model, batch)
+        given = (masks, drawn.x[0], drawn.y[0], losses, self.defence.clip)
+        if self.network is not None:
+            return by_layer(self.network, own, *given)
+        fixed = {name: value for name, value in state.items() if name not in own}
         with torch.random.fork_rng(devices=[], enabled=self.found.draws):
             if self.found.draws:
                 torch.manual_seed(torch_seed(batch, model))
-            drawn = self._seen(places, model, batch)
-            for x, y in zip(drawn.x[0].split(each), drawn.y[0].split(each), strict=True):
-                if not len(x):
-                    break
-                slopes = vmap(grad(loss), in_dims=(None, 0, 0), randomness="different")(own, x, y)
-                for name, mask in masks.items():
-                    slopes[name] = slopes[name] * mask
-                norm = sum(value.flatten(1).square().sum(1) for value in slopes.values())
-                factor = (self.defence.clip / (torch.as_tensor(norm).sqrt() + 1e-6)).clamp(max=1)
-                for name, value in slopes.items():
-                    total[name] += torch.tensordot(factor, value, 1)
-        return total
+            return by_sample(self.module, own, fixed, *given)
 
     def _drawn(self, model: int, batch: Batch) -> Int[np.ndarray, " batch"]:
         own = self.phase.subsets[model]
