@@ -16,10 +16,13 @@ from discreet.ensemble import Diverged
 from discreet.methods import fit
 from discreet.release_audit import assess
 from discreet.store import Store, content_hash
+from discreet.studies.compression_grid import METHOD, Grid, grid
 from discreet.studies.compression_tasks import setting
 from discreet.studies.safecompress_plan import SCALES, Row, SafeScale, rows
 
-__all__ = ["Cell", "SafeStudy", "safecompress"]
+__all__ = ["GRIDS", "Cell", "SafeStudy", "safecompress"]
+
+GRIDS = ("tab20", "fashion")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +59,14 @@ class SafeStudy:
         seed: Of everything.
         cells: In the order of the plan.
         left_out: Rows that could not be run, and why.
+        grids: Sparse times bits, and densities published together.
     """
 
     scale: SafeScale
     seed: int
     cells: tuple[Cell, ...]
     left_out: tuple[tuple[Row, str], ...]
+    grids: tuple[Grid, ...] = ()
 
 
 def safecompress(
@@ -99,14 +104,32 @@ def safecompress(
                 cells.append(_cell(store, row, seed, tell))
             except (ValueError, Diverged) as error:  # data that is not installed, a defence that does not fit
                 left_out.append((row, str(error)))
-    return SafeStudy(scale, seed, tuple(cells), tuple(left_out))
+        grids = [
+            _grid(store, task, runs, seed, lambda doing, share: progress(f"grid: {doing}", 1.0))
+            for task, runs in scale.tasks.items()
+            if scale.every and task in GRIDS
+        ]
+    return SafeStudy(scale, seed, tuple(cells), tuple(left_out), tuple(grids))
+
+
+def _grid(store: Store, task: str, runs: int, seed: int, progress: Callable[[str, float], None]) -> Grid:
+    key = store.key(f"grids/{task}.json", runs=runs, seed=seed, method=METHOD, versions=_versions())
+
+    def write(aside: Path) -> None:
+        aside.write_text(dumps(asdict(grid(task, runs=runs, seed=seed, progress=progress))), "utf-8")
+
+    return Grid(**loads(store.make(key, write).read_bytes()))
+
+
+def _versions() -> dict[str, str]:
+    return {name: metadata.version(name) for name in ("discreet", "torch")}
 
 
 def _cell(store: Store, row: Row, seed: int, progress: Callable[[str, float], None]) -> Cell:
     content = {
         "row": asdict(row) | {"method": row.method},
         "seed": seed,
-        "versions": {name: metadata.version(name) for name in ("discreet", "torch")},
+        "versions": _versions(),
     }
     key = store.key(f"rows/{row.task}.json", **content)
 

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from discreet.estimate import Estimate
+from discreet.studies.compression_grid import METHOD, Grid
 from discreet.studies.compression_tasks import TASKS
 from discreet.studies.safecompress import Cell, SafeStudy
 from discreet.studies.safecompress_claims import claims, lacking
@@ -44,6 +45,7 @@ def to_json(study: SafeStudy) -> dict[str, Any]:
             }
             for each in claims(study)
         ],
+        "grids": [asdict(each) for each in study.grids],
         "left_out": list(lacking(study)),
     }
 
@@ -57,6 +59,8 @@ def to_markdown(study: SafeStudy) -> str:
             parts += [*_methods(task, cells), *_ladder(task, cells)]
     if study.scale.picks:
         parts += _picks(study)
+    for each in study.grids:
+        parts += _grid(each)
     parts += _claims(study)
     for line in lacking(study):
         parts.append(f"- not run: {line}")
@@ -130,6 +134,27 @@ def _picks(study: SafeStudy) -> list[str]:
             figures = [_show(each) for each in (told["task"], told["mia"], told["tpr"]["0.01"], told["tm"])]
             lines.append(f"| {cell.row.task} | {cell.row.name} | {' | '.join(figures)} | {cell.spent:.0f} |")
     return [*lines, ""]
+
+
+def _grid(found: Grid) -> list[str]:
+    """One table of densities and bits, and what holding all densities adds."""
+    lines = [
+        f"## Sparse times bits: {TASKS[found.task].title}, {METHOD}",
+        "",
+        "| density, bits | Task Acc | MIA Acc | TPR at 1 % FPR | TM-score |",
+        "|---|---|---|---|---|",
+    ]
+    for name, told in found.cells.items():
+        figures = [_show(each) for each in (told["task"], told["mia"], told["tpr"]["0.01"], told["tm"])]
+        lines.append(f"| {name} | {' | '.join(figures)} |")
+    alone = ", ".join(f"density {name}: {_show(told)}" for name, told in found.alone.items())
+    return [
+        *lines,
+        "",
+        f"Attack network on one model ({alone}), on all of them at once {_show(found.joint)}, which is"
+        f" {_show(found.gain)} more than on the best one alone.",
+        "",
+    ]
 
 
 def _claims(study: SafeStudy) -> list[str]:

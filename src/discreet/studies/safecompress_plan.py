@@ -12,6 +12,9 @@ __all__ = ["METHODS", "SAFE", "SCALES", "Row", "SafeScale", "rows"]
 SAFE = "safecompress(rule='tm')"
 """The paper's rule, with the study's safety test."""
 
+_SCALED = "granularity='channel', scope='weights', scale='absmean'"
+TWO, ONE = f"uniform(bits=2, {_SCALED})", f"sign({_SCALED})"
+
 METHODS: Mapping[str, str] = {
     "dense": "dense",
     "dense, stopped early": "early",
@@ -49,6 +52,12 @@ METHODS: Mapping[str, str] = {
     "growth: held-out": "safecompress(rule='random', growth='held-out')",
     "growth: gap": "safecompress(rule='random', growth='gap')",
     "white-box loop": "safecompress(rule='tm', test='whitebox')",
+    "2 bits": f"quantize(quantizer={TWO!r})",
+    "2 bits, aware": f"quantize(quantizer={TWO!r}, aware=True)",
+    "2 bits, aware, even losses": f"quantize(quantizer={TWO!r}, aware=True)+even",
+    "1 bit": f"quantize(quantizer={ONE!r})",
+    "1 bit, aware": f"quantize(quantizer={ONE!r}, aware=True)",
+    "1 bit, aware, even losses": f"quantize(quantizer={ONE!r}, aware=True)+even",
 }
 """By the name in the tables: the paper's methods and their controls, then our experiments."""
 
