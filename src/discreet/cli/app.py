@@ -8,6 +8,7 @@ import typer
 
 from discreet.cli.attack import attack
 from discreet.cli.audit import audit
+from discreet.cli.compress import compress
 from discreet.cli.demo import demo
 from discreet.cli.gate import gate
 from discreet.cli.quantize import quantize
@@ -27,7 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit code: 0 done or passed, 1 judged and failed (gate only), 2 everything else.",
 )
-for command in (demo, rank, attack, audit, quantize, report, gate, status, study, selftest):
+for command in (demo, rank, attack, audit, quantize, compress, report, gate, status, study, selftest):
     app.command()(command)
 
 

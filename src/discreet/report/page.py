@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.resources import files
 
 from discreet._words import label, number, whole
 from discreet.audit import Analysis, Audit
@@ -14,11 +13,11 @@ from discreet.report.compared import compared
 from discreet.report.curves import curves
 from discreet.report.deciding import deciding
 from discreet.report.diagnostics import diagnostics
+from discreet.report.document import document
 from discreet.report.exposed import exposed
 from discreet.report.leaks import leaks
 from discreet.report.markup import Markup, join, node, prose
 from discreet.report.pairs import pairs
-from discreet.report.palette import DARK, LIGHT, css_variables
 from discreet.report.performance import performance
 from discreet.report.provenance import provenance
 from discreet.report.ranking import ranking
@@ -46,8 +45,6 @@ _PARTS = (
     storage,
     diagnostics,
 )
-# No script, no font, no image, no connection: the browser itself keeps the page to what is in it.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page(audit: Audit, built: Sequence[tuple[View, Sequence[Section]]]) -> str:
@@ -74,7 +71,7 @@ def page(audit: Audit, built: Sequence[tuple[View, Sequence[Section]]]) -> str:
     names = [(s.name, s.title) for s in first] + [("analyses", "Other analyses")] * bool(later)
     names += [("provenance", "Provenance"), ("reading", "How to read this")]
     body = node("body", _head(audit, view), _contents(names), node("main", *shown), _foot(audit))
-    return f'<!doctype html>\n<html lang="en">\n{_meta(audit)}\n{body}\n</html>\n'
+    return document(label(audit.title, 100), body)
 
 
 def views(audit: Audit) -> list[View]:
@@ -85,20 +82,6 @@ def views(audit: Audit) -> list[View]:
 def sections(view: View) -> list[Section]:
     """The parts of one analysis that have something to show, in the page's order."""
     return [section for part in _PARTS if (section := part(view)) is not None]
-
-
-def _meta(audit: Audit) -> Markup:
-    screen = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {css_variables(DARK)} }} }}"
-    style = files("discreet.report").joinpath("style.css").read_text("utf-8")
-    return node(
-        "head",
-        node("meta", charset="utf-8"),
-        node("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        node("meta", name="color-scheme", content="light dark"),
-        node("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        node("title", f"{label(audit.title, 100)} · discreet"),
-        node("style", Markup(f":root {{ {css_variables(LIGHT)} }}\n{screen}\n{style}")),
-    )
 
 
 def _head(audit: Audit, view: View) -> Markup:

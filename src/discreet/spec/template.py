@@ -41,6 +41,8 @@ def template(kind: type, head: str = "", examples: Mapping[tuple[str, str], Any]
 
 
 def _comment(text: str) -> str:
+    if text.startswith("#"):
+        return text  # a directive for editors
     lines = textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="#   ")
     return "\n".join(lines) or "#"
 

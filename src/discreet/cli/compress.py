@@ -1,0 +1,155 @@
+"""``discreet compress``: a small model of one's own, its files, and an audit of what ships."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["compress"]
+
+_EXAMPLES = """[bold]Examples[/bold]
+
+discreet compress --init my.toml
+
+discreet compress my.toml
+
+discreet compress my.toml --folder my-run --time-budget 20
+"""
+_HEAD = """#:schema {schema}
+What discreet compress is to do; it runs as it is, in about ten minutes.
+Lines that begin with "# key =" are defaults. A spec runs the code that it names: run only specs you trust."""
+_SHOWN = {
+    ("data", "load"): "tab20",
+    ("data", "samples"): 6000,
+    ("model", "hidden"): (256, 256),
+    ("train", "loss"): "ce",
+    ("train", "optimizer"): "sgd",
+    ("train", "lr"): 0.05,
+    ("train", "momentum"): 0.9,
+    ("train", "nesterov"): True,
+    ("train", "weight_decay"): 5e-4,
+    ("train", "epochs"): 60,
+    ("train", "batch_size"): 128,
+    ("compress", "method"): "safecompress",
+    ("compress", "densities"): (0.1, 0.05, 0.2),
+}
+
+
+def compress(
+    path: Annotated[
+        Path, typer.Argument(metavar="SPEC.toml", show_default=False, help="What to do; see --init.")
+    ],
+    init: Annotated[
+        bool, typer.Option("--init", help="Write a commented spec there, and a schema for editors beside it.")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder", show_default=False, help="Where everything goes; named like the spec if not given."
+        ),
+    ] = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(
+            "--time-budget", min=0, metavar="MINUTES", show_default=False, help="Instead of [budget] minutes."
+        ),
+    ] = None,
+) -> None:
+    """Make a model small and test what it gives away: files that ship, an audit of them, and what it is worth.
+
+    Writes FOLDER/report.html, FOLDER/compress.json and the model's files. Stop it at any moment: the next call goes
+    on where it stopped.
+    """
+    started = time.monotonic()
+    from discreet.cli import output
+
+    if init:
+        _init(path)
+        return
+    from discreet.spec import CalledError, CompressSpec, read
+
+    spec, source = read(path, CompressSpec)
+    if time_budget is not None:
+        from dataclasses import replace
+
+        spec = replace(spec, budget=replace(spec.budget, minutes=time_budget))
+    where = folder or Path(path.stem)
+    output.check_folder(where)
+    from discreet._json import loads, save
+    from discreet.compressing import compress as run
+    from discreet.report.compressed import compressed
+
+    try:
+        with output.progress() as progress:
+            told = run(spec, source, where, progress=progress, started=started)
+    except CalledError as error:
+        if error.shown:
+            typer.echo(error.shown, err=True)
+        raise
+    speed = where / "speed.json"
+    save(where / "report.html", compressed(told, loads(speed.read_bytes()) if speed.exists() else None))
+    _show(told)
+    output.say(*_said(told), f"report: {where / 'report.html'}", f"all numbers: {where / 'compress.json'}")
+
+
+compress.__doc__ = f"{compress.__doc__}\n{_EXAMPLES}"
+
+
+def _init(path: Path) -> None:
+    from discreet._json import dumps, save
+    from discreet.cli import output
+    from discreet.spec import CompressSpec, schema, template
+
+    if path.exists():
+        raise ValueError(f"{path}: there is a file already; name another one")
+    output.check_file(path)
+    beside = path.with_suffix(".schema.json")
+    head = _HEAD.format(schema=f"./{beside.name}")
+    save(beside, dumps(schema(CompressSpec, "discreet compress")))
+    save(path, template(CompressSpec, head, _SHOWN))
+    output.say(f"spec: {path}", f"schema for editors: {beside}", f"now: discreet compress {path}")
+
+
+def _show(told: Mapping[str, Any]) -> None:
+    from discreet._words import number
+    from discreet.cli.output import table
+
+    rows = [
+        (
+            unit["method"].partition("(")[0]
+            + (" (candidates at random)" if unit["part"] == "random" else ""),
+            number(unit["used"] / unit["parameters"]),
+            _interval(unit["audit"]["task"]),
+            _interval(unit["audit"]["mia"]),
+            _interval(unit["audit"]["tm"]),
+            number(unit["spent"]),
+        )
+        for unit in told["units"]
+    ]
+    head = ("method", "weights in use", "task", "attack accuracy", "task / attack", "passes spent")
+    table(head, rows, right=head[1:])
+
+
+def _interval(estimate: Mapping[str, Any]) -> str:
+    from discreet._words import interval, number
+
+    return f"{number(estimate['value'])} ({interval(estimate['low'], estimate['high'])})"
+
+
+def _said(told: Mapping[str, Any]) -> list[str]:
+    from discreet._words import whole
+
+    said = list(told["notes"])
+    if told["shipped"] is not None:
+        said += told["shipped"]["notes"]
+        said += [
+            f"{each['form']}: {each['name']}, {whole(each['bytes'])} bytes"
+            for each in told["shipped"]["files"]
+        ]
+    return said

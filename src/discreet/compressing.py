@@ -1,0 +1,400 @@
+"""A compress spec carried out: the method, its controls and its densities, each trained once and kept.
+
+A unit is one method at one density, all runs side by side. What is kept is found again by content, so a killed or
+cut-short call goes on where it stopped; SafeCompress goes on within its training.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import special
+from torch import Tensor
+
+from discreet import __version__, methods, shipping
+from discreet._json import dumps, save
+from discreet.artefacts import ArtefactError
+from discreet.artefacts._file import dump, read
+from discreet.bank.identity import identity
+from discreet.compressors.safecompress import Safecompress
+from discreet.estimate import Estimate
+from discreet.initial import Architecture
+from discreet.mlp import MLP
+from discreet.phase import Outcome, Progress, Setting
+from discreet.release_audit import assess
+from discreet.roles import Roles, Sizes, deal
+from discreet.sparse import Plan
+from discreet.spec import CompressSpec, Loaded, Source, SpecFileError, load_data, load_model
+from discreet.spec import sections as spec_sections
+from discreet.store import Store
+
+__all__ = ["SCHEMA", "Job", "compress", "jobs_of", "sizes_of"]
+
+SCHEMA = "discreet.compress/1"
+UNIT = "discreet.compress-unit/1"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One method at one density.
+
+    Attributes:
+        part: ``"method"``, ``"random"`` (its control with candidates picked at random), ``"control"`` or ``"ladder"``
+            (the method at another density).
+        method: Spec string.
+        density: Share of the weights that is kept, where the method keeps a share.
+    """
+
+    part: str
+    method: str
+    density: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What all units have in common."""
+
+    spec: CompressSpec
+    store: Store
+    model: Architecture
+    setting: Callable[[float], Setting]
+    content: Mapping[str, Any]
+
+
+def jobs_of(spec: CompressSpec) -> list[Job]:
+    """What is to be done, in order: the method first, then what it is compared with, then other densities.
+
+    Example:
+        >>> from discreet.spec.sections import Compress, Data, Model
+        >>> spec = CompressSpec(Data("tab20"), Model(hidden=(8,)), compress=Compress("set", controls=("dense",)))
+        >>> [(job.part, job.method) for job in jobs_of(spec)]
+        [('method', 'set'), ('control', 'dense')]
+    """
+    method = methods.parse(spec.compress.method)
+    own = method.compressor
+    jobs: dict[tuple[str, float], Job] = {}
+
+    def add(part: str, name: str, density: float) -> None:
+        jobs.setdefault((name, density), Job(part, name, density))
+
+    first, *others = spec.compress.densities
+    if isinstance(own, Safecompress):
+        given = {"rule": spec.select.rule, "test": spec.safety.test, "patience": spec.select.patience or None}
+        default = Safecompress()
+        unset = {name: each for name, each in given.items() if getattr(own, name) == getattr(default, name)}
+        method = replace(method, compressor=replace(own, **unset))
+    add("method", str(method), first)
+    if isinstance(method.compressor, Safecompress) and spec.compress.random_control:
+        at_random = replace(method, compressor=replace(method.compressor, rule="random"))
+        add("random", str(at_random), first)
+    for control in spec.compress.controls:
+        add("control", str(methods.parse(control)), first)
+    for density in others:
+        add("ladder", str(method), density)
+    return list(jobs.values())
+
+
+def sizes_of(roles: spec_sections.Roles, samples: int) -> Sizes:
+    """How many samples play each part; shares of all samples where the spec gives no number.
+
+    Raises:
+        ValueError: Too few samples, or sizes that do not fit.
+
+    Example:
+        >>> sizes_of(spec_sections.Roles(), 1000)
+        Sizes(fit=400, loop=100, audit=250, validation=100, test=150, reference=0)
+    """
+    shares = {"fit": 0.4, "loop": 0.1, "audit": 0.25, "validation": 0.1, "test": 0.15}
+    left = samples - roles.reference
+    found = {name: getattr(roles, name) or int(share * left + 1e-9) for name, share in shares.items()}
+    for name in ("loop", "audit"):
+        if not getattr(roles, name):
+            found[name] -= found[name] % 2
+    return Sizes(**found, reference=roles.reference)
+
+
+def compress(
+    spec: CompressSpec,
+    source: Source,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    started: float | None = None,
+) -> dict[str, Any]:
+    """Do what a spec says, and write the model that ships, ``compress.json`` and ``speed.json`` into a folder.
+
+    Args:
+        spec: What to do.
+        source: Where it came from.
+        folder: The run directory; a second call goes on from what is there.
+        progress: Called with what is being done and the share of all that is done.
+        started: When the time budget began, by ``time.monotonic``; None: now.
+
+    Returns:
+        What ``compress.json`` holds.
+
+    Raises:
+        SpecFileError, CalledError: The spec does not fit the data, or code that it names failed.
+        ValueError: A method lacks what it needs.
+    """
+    show = progress or (lambda what, share: None)
+    until = _until(spec, started)
+    show("reading the data", 0.0)
+    data = load_data(spec.data, source, seed=spec.compress.seed)
+    loss = spec.train.loss
+    if not isinstance(loss, str):
+        raise SpecFileError(f"{source.at('train', 'loss')}: expected bce, ce or mse")
+    model, narrow, notes = load_model(spec.model, source, data, loss)
+    store = Store(folder)
+    with store.lock():
+        work = _prepare(spec, source, store, data, model, narrow)
+        units, left, shipped = _units(work, show, until)
+        told = {
+            "schema": SCHEMA,
+            "spec": _plain(spec),
+            "data": dict(data.about) | {"samples": len(data.y)},
+            "roles": dict(work.content["sizes"]),
+            "audit": list(spec.safety.audit),
+            "units": units,
+            "left": [asdict(job) for job in left],
+            "shipped": None if shipped is None else shipped.to_json(),
+            "notes": [*data.notes, *notes, *_cut(left)],
+        }
+        save(folder / "compress.json", dumps(told))
+        if shipped is not None:
+            save(folder / "speed.json", dumps(shipped.speed))
+    return told
+
+
+def _units(
+    work: _Work, show: Progress, until: float
+) -> tuple[list[dict[str, Any]], list[Job], shipping.Shipped | None]:
+    jobs = jobs_of(work.spec)
+    units: list[dict[str, Any]] = []
+    left: list[Job] = []
+    shipped = None
+    for number, job in enumerate(jobs):
+
+        def within(what: str, share: float, job: Job = job, number: int = number) -> None:
+            show(f"{job.method.partition('(')[0]} at {job.density:g}: {what}", (number + share) / len(jobs))
+
+        if units and time.monotonic() > until and not work.store.has(_key(work, job)):
+            left.append(job)
+            continue
+        setting = work.setting(job.density)
+        outcome = _trained(work, setting, job, within)
+        unit = _told(work, setting, job, outcome, within)
+        units.append(unit | {"beside": _beside(units[0], unit) if units else {}})
+        if job.part == "method":
+            within("exporting", 1.0)
+            shipped = shipping.ship(
+                work.store.folder, setting, outcome, work.spec.export, tests=work.spec.safety.audit
+            )
+    return units, left, shipped
+
+
+def _prepare(
+    spec: CompressSpec,
+    source: Source,
+    store: Store,
+    data: Loaded,
+    model: Architecture,
+    narrow: Callable[[float], Architecture] | None,
+) -> _Work:
+    own = spec.compress
+    try:
+        sizes = sizes_of(spec.roles, len(data.y))
+        roles = deal(len(data.y), own.runs, sizes, seed=own.seed, group=data.group)
+    except ValueError as error:
+        raise SpecFileError(f"{source.at('roles')}: {error}") from error
+    x, y, attribute = data.x, data.y, data.attribute
+    if data.reference is not None:  # behind all others, with labels that nothing reads
+        many = len(data.reference)
+        places = np.tile(np.arange(len(x), len(x) + many), (own.runs, 1))
+        roles = Roles(roles.fit, roles.loop, roles.audit, roles.validation, roles.test, places)
+        x = torch.cat([x, data.reference.to(x.dtype)])
+        y = torch.cat([y, y[:1].expand(many, *y.shape[1:])])
+        attribute = None if attribute is None else np.concatenate([attribute, attribute[:1].repeat(many)])
+    include, exclude = own.include or None, own.exclude
+
+    def setting(density: float) -> Setting:
+        try:
+            return Setting(
+                model,
+                x,
+                y,
+                roles,
+                spec.train,
+                density,
+                seed=own.seed,
+                plan=Plan(density, include=include, exclude=exclude),
+                narrow=narrow,
+                attribute=attribute,
+                metric=own.metric,
+            )
+        except ValueError as error:
+            key = str(error).partition(":")[0]
+            place = {"metric": ("compress", "metric"), "x": ("data", "load"), "task": ("train", "loss")}.get(
+                key
+            )
+            raise SpecFileError(f"{source.at(*place)}: {error}" if place else str(error)) from error
+
+    setting(own.densities[0])
+    content = {
+        "data": {"x": x.numpy(), "y": y.numpy(), "attribute": attribute},
+        "roles": {"fit": roles.fit} | dict(roles.parts()),
+        "sizes": asdict(sizes),
+        "model": identity(model),
+        "recipe": spec.train.to_json(),
+        "seed": own.seed,
+        "metric": own.metric,
+        "patterns": [None if include is None else list(include), list(exclude)],
+        "versions": {"discreet": __version__, "torch": torch.__version__},
+    }
+    return _Work(spec, store, model, setting, content)
+
+
+def _key(work: _Work, job: Job) -> str:
+    name = job.method.partition("(")[0]
+    return work.store.key(
+        f"models/{name}-{job.density:g}.safetensors",
+        method=job.method,
+        density=job.density,
+        **{name: value for name, value in work.content.items() if name != "sizes"},
+    )
+
+
+def _trained(work: _Work, setting: Setting, job: Job, progress: Progress) -> Outcome:
+    """The outcome of a unit, kept or made now."""
+    key = _key(work, job)
+    if work.store.has(key):
+        found = _loaded(work, work.store.path(key))
+        if found is not None:
+            return found
+    scratch = work.store.folder / ".scratch" / key.rpartition("-")[2].partition(".")[0]
+    outcome = methods.fit(job.method, replace(setting, scratch=scratch), progress=progress)
+    data = _dumped(work, outcome)
+    work.store.make(key, lambda aside: aside.write_bytes(data))
+    shutil.rmtree(scratch, ignore_errors=True)
+    return outcome
+
+
+def _dumped(work: _Work, outcome: Outcome) -> bytes:
+    tensors: dict[str, Tensor] = {f"params.{name}": value for name, value in outcome.params.items()}
+    tensors |= {f"masks.{name}": value for name, value in outcome.masks.items()}
+    model: Any = "other"
+    if outcome.model is work.model or outcome.model == work.model:
+        model = "own"
+    elif isinstance(outcome.model, MLP):
+        model = {"widths": list(outcome.model.widths), "activation": outcome.model.activation}
+    about = {
+        "schema": UNIT,
+        "method": outcome.method,
+        "model": model,
+        "epochs": outcome.epochs,
+        "spent": outcome.spent,
+        "notes": list(outcome.notes),
+        "epsilon": outcome.epsilon,
+        "history": outcome.history,
+        "order": {"params": list(outcome.params), "masks": list(outcome.masks)},
+    }
+    return dump(tensors, json.loads(json.dumps(about, allow_nan=False)))
+
+
+def _loaded(work: _Work, path: Path) -> Outcome | None:
+    """A kept outcome; None if its model is of a kind that only training makes."""
+    try:
+        file = read(path, UNIT)
+    except ArtefactError:
+        return None  # of another release: made anew
+    about = file.about
+    if about["model"] == "other":
+        return None
+    model = work.model
+    if about["model"] != "own":
+        model = MLP(tuple(about["model"]["widths"]), about["model"]["activation"])
+    parts = {
+        kind: {name: file.tensors[f"{kind}.{name}"].clone() for name in names}
+        for kind, names in about["order"].items()
+    }
+    return Outcome(
+        about["method"],
+        model,
+        parts["params"],
+        parts["masks"],
+        about["epochs"],
+        about["spent"],
+        tuple(about["notes"]),
+        None if about["epsilon"] is None else tuple(about["epsilon"]),
+        about["history"],
+    )
+
+
+def _told(work: _Work, setting: Setting, job: Job, outcome: Outcome, progress: Progress) -> dict[str, Any]:
+    """A unit as plain data, audited."""
+    progress("attacking", 1.0)
+    tests = list(work.spec.safety.audit)
+    key = work.store.key("audits/unit.json", model=_key(work, job), tests=tests)
+
+    def write(aside: Path) -> None:
+        found = assess(setting, outcome.model, outcome.params, tests=tests)
+        aside.write_text(dumps(found.to_json()), "utf-8")
+
+    audit = json.loads(work.store.make(key, write).read_text("utf-8"))
+    weights = sum(value[0].numel() for value in outcome.params.values())
+    used = weights - sum(int((~mask[0]).sum()) for mask in outcome.masks.values())
+    return {
+        **asdict(job),
+        "epochs": outcome.epochs,
+        "spent": outcome.spent,
+        "parameters": weights,
+        "used": used,
+        "notes": list(outcome.notes),
+        "epsilon": None if outcome.epsilon is None else list(outcome.epsilon),
+        "audit": audit,
+        "history": json.loads(json.dumps({n: outcome.history[n] for n in HISTORY if n in outcome.history})),
+    }
+
+
+HISTORY = ("points", "rounds", "extra", "epoch")
+
+
+def _beside(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """The first unit less another, run by run: runs share their records and seeds. Empty for one run."""
+    one, two = first["audit"]["by_run"], other["audit"]["by_run"]
+    if len(one) < 2:
+        return {}
+    found = {}
+    for name in ("task", "mia", "tm"):
+        apart = np.array([a[name] - b[name] for a, b in zip(one, two, strict=True)])
+        n, mean = len(apart), float(apart.mean())
+        half = float(special.stdtrit(n - 1, 0.975) * apart.std(ddof=1) / np.sqrt(n))
+        found[name] = Estimate(
+            mean, mean - half, mean + half, n, 0.95, "paired t interval over runs"
+        ).to_json()
+    return found
+
+
+def _until(spec: CompressSpec, started: float | None) -> float:
+    begun = time.monotonic() if started is None else started
+    return begun + 60 * spec.budget.minutes if spec.budget.minutes else float("inf")
+
+
+def _cut(left: Sequence[Job]) -> list[str]:
+    if not left:
+        return []
+    names = ", ".join(f"{job.method.partition('(')[0]} at {job.density:g}" for job in left)
+    return [f"The time budget ended before: {names}; the next call goes on with them"]
+
+
+def _plain(spec: CompressSpec) -> dict[str, Any]:
+    told = asdict(spec) | {"train": spec.train.to_json()}
+    return json.loads(json.dumps(told))

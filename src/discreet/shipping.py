@@ -1,0 +1,256 @@
+"""The model that ships: its files, and an audit of what is read back from them, not of what was trained."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from discreet.artefacts import (
+    ArtefactError,
+    OnnxModel,
+    csr_linears,
+    latency,
+    load_onnx,
+    load_quantized,
+    load_sparse,
+    narrow,
+    quantize_sparse,
+    save_dense,
+    save_onnx,
+    save_sparse,
+)
+from discreet.initial import as_model
+from discreet.mlp import MLP
+from discreet.performance import performance
+from discreet.phase import Outcome, Setting
+from discreet.release_audit import Assessment, assess
+from discreet.roles import Panel, Roles
+from discreet.sparse import dead_units
+from discreet.spec.sections import Export
+
+__all__ = ["RUN", "Shipped", "module_of", "one_run", "ship"]
+
+RUN = 0
+"""The run whose model ships; picking the best by its audit would spoil the audit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shipped:
+    """Files of one model.
+
+    Attributes:
+        files: For each file its form, name, bytes, and what is measured of the model that is read back.
+        weights: Maskable weights, how many are in use, and units without any.
+        notes: What was left out, and why; what changes outputs.
+        speed: Latencies on this machine, which no other run gives again.
+    """
+
+    files: tuple[Mapping[str, Any], ...]
+    weights: Mapping[str, Any]
+    notes: tuple[str, ...]
+    speed: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the speed."""
+        return {
+            "files": [dict(each) for each in self.files],
+            "weights": dict(self.weights),
+            "notes": list(self.notes),
+        }
+
+
+def ship(
+    folder: Path, setting: Setting, outcome: Outcome, export: Export, *, tests: Sequence[str]
+) -> Shipped:
+    """Write the model of the first run, read each file back, and audit what was read.
+
+    Args:
+        folder: Where the files go.
+        setting: The task.
+        outcome: The models.
+        export: Which files.
+        tests: Attacks of the audit.
+
+    Raises:
+        ArtefactError: A file that cannot be written, or would not read back.
+    """
+    own = one_run(setting, RUN)
+    state = {name: value[RUN].contiguous() for name, value in outcome.params.items()}
+    masks = {name: mask[RUN].contiguous() for name, mask in outcome.masks.items()}
+    module = module_of(outcome, state)
+    files, notes = [], []
+
+    def audited(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        return _audit(assess(own, outcome.model, {n: v[None] for n, v in tensors.items()}, tests=tests))
+
+    path = folder / "model.sparse.safetensors"
+    saved = save_sparse(path, state, masks or None, values=export.values or None)
+    back = load_sparse(path)
+    files.append(
+        {
+            "form": "sparse container",
+            "name": path.name,
+            "bytes": saved.bytes,
+            "sha256": saved.sha256,
+            "same": all(torch.equal(back[name], state[name]) for name in state),
+            "audit": audited(back),
+        }
+    )
+    if saved.changed:
+        notes.append(saved.sentences()[-1])
+    if masks:
+        files.append(
+            {
+                "form": "masks",
+                "name": "masks.safetensors",
+                "bytes": save_dense(folder / "masks.safetensors", masks),
+            }
+        )
+    if "dense" in export.formats:
+        size = save_dense(folder / "model.safetensors", back)
+        files.append({"form": "plain safetensors", "name": "model.safetensors", "bytes": size, "same": True})
+    if export.quantizer and not masks:
+        notes.append(
+            f"{export.quantizer}: the model is dense; quantize model.safetensors by discreet quantize"
+        )
+    elif export.quantizer:
+        path = folder / "model.quantized.safetensors"
+        quantize_sparse(state, masks, export.quantizer).save(path)
+        read = load_quantized(path)
+        files.append(
+            {
+                "form": f"sparse, {export.quantizer}",
+                "name": path.name,
+                "bytes": path.stat().st_size,
+                "same": False,
+                "audit": audited(read.dense),
+            }
+        )
+    runtime = _onnx(folder, own, module, files, notes) if "onnx" in export.formats else None
+    weights, slim = _weights(outcome, state, masks)
+    x = own.x[torch.from_numpy(own.roles.test[0])]
+    speed = _speed(module, masks, runtime, slim, x, export.batch_sizes) if export.batch_sizes else {}
+    return Shipped(tuple(files), weights, tuple(notes), speed)
+
+
+def one_run(setting: Setting, run: int) -> Setting:
+    """The setting with one of its runs."""
+    old, at = setting.roles, slice(run, run + 1)
+
+    def panel(each: Panel) -> Panel:
+        return Panel(each.known_in[at], each.known_out[at], each.judged_in[at], each.judged_out[at])
+
+    roles = Roles(
+        old.fit[at], panel(old.loop), panel(old.audit), old.validation[at], old.test[at], old.reference[at]
+    )
+    return replace(setting, roles=roles)
+
+
+def module_of(outcome: Outcome, state: Mapping[str, Tensor]) -> nn.Module:
+    """A module with these weights, in eval mode."""
+    built = as_model(outcome.model)
+    module = built.module() if isinstance(built, MLP) else copy.deepcopy(built)
+    own = dict(module.named_parameters()) | dict(module.named_buffers())
+    with torch.no_grad():
+        for name, value in state.items():
+            own[name].copy_(value)
+    return module.eval()
+
+
+def _onnx(
+    folder: Path, own: Setting, module: nn.Module, files: list[Any], notes: list[str]
+) -> OnnxModel | None:
+    rows = own.roles.test[0]
+    x = own.x[torch.from_numpy(rows)]
+    try:
+        done = save_onnx(folder / "model.onnx", module, x[:256])
+    except ModuleNotFoundError as error:
+        notes.append(f'ONNX was left out, it needs {error.name}: pip install "discreet[onnx]"')
+        return None
+    except ArtefactError as error:
+        notes.append(f"ONNX was left out: {error}")
+        return None
+    runtime = load_onnx(folder / "model.onnx")
+    outputs = runtime(x.numpy())
+    task = performance(
+        outputs.reshape(len(x), -1).astype(np.float64), own.y.numpy()[rows], own.kind, own.metric
+    )
+    files.append(
+        {
+            "form": "ONNX",
+            "name": "model.onnx",
+            "bytes": done.bytes,
+            "same": False,
+            "difference": done.difference,
+            "audit": {"task": task.to_json()},
+        }
+    )
+    return runtime
+
+
+def _weights(
+    outcome: Outcome, state: Mapping[str, Tensor], masks: Mapping[str, Tensor]
+) -> tuple[dict[str, Any], nn.Module | None]:
+    """Counts; and the network without units that do nothing, where there are any and it can be made."""
+    weights: dict[str, Any] = {
+        "maskable": sum(mask.numel() for mask in masks.values()),
+        "used": sum(int(mask.sum()) for mask in masks.values()),
+        "parameters": sum(value.numel() for value in state.values()),
+        "dead": {
+            name: int(many[0]) for name, many in dead_units({n: m[None] for n, m in masks.items()}).items()
+        },
+    }
+    built = as_model(outcome.model)
+    if not masks or (isinstance(built, nn.Module) and MLP.of(built) is None):
+        return weights, None
+    left = narrow(built, state, masks)
+    weights["removed"], weights["narrow"] = left.removed, list(left.network.widths)
+    if not left.removed:
+        return weights, None
+    slim = left.network.module()
+    slim.load_state_dict(dict(left.state))
+    return weights, slim.eval()
+
+
+def _speed(
+    module: nn.Module,
+    masks: Mapping[str, Tensor],
+    runtime: OnnxModel | None,
+    slim: nn.Module | None,
+    x: Tensor,
+    batch_sizes: Sequence[int],
+) -> dict[str, Any]:
+    forms: dict[str, nn.Module | OnnxModel] = {"dense": module}
+    swaps: list[dict[str, Any]] = []
+    if masks and any(type(part) is nn.Linear for part in module.modules()):
+        swapped = csr_linears(module, masks, batch_sizes=batch_sizes)
+        swaps = [
+            {
+                "layer": swap.layer,
+                "density": swap.density,
+                "kept": swap.kept,
+                "faster": {str(size): asdict(each) for size, each in swap.faster.items()},
+            }
+            for swap in swapped.swaps
+        ]
+        if swapped.kept:
+            forms["linear layers without zeros"] = swapped.module
+    if slim is not None:
+        forms["without units that do nothing"] = slim
+    if runtime is not None:
+        forms["ONNX Runtime"] = runtime
+    found = latency(forms, x, batch_sizes)
+    return {"swaps": swaps, "latency": [asdict(each) for each in found]}
+
+
+def _audit(found: Assessment) -> dict[str, Any]:
+    told = found.to_json()
+    told.pop("by_run")
+    return told

@@ -1,0 +1,256 @@
+"""discreet compress: a spec carried out, resumed, cut short, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from discreet.artefacts import load_masks, load_sparse
+from discreet.cli.entry import run
+from discreet.compressing import compress, jobs_of, sizes_of
+from discreet.spec import CompressSpec, SpecFileError, read
+from discreet.spec.sections import Compress, Data, Model, Roles, Safety, Select
+
+SPEC = """
+[data]
+load = "tab20"
+samples = 600
+[model]
+hidden = [16, 16]
+[train]
+loss = "ce"
+epochs = 6
+lr = 0.01
+[compress]
+method = "set"
+densities = [0.3, 0.5]
+runs = 2
+controls = ["dense", "kd"]
+[safety]
+audit = ["modified", "loss"]
+[export]
+formats = ["sparse", "dense"]
+quantizer = "sign(scope='weights', scale='absmean')"
+batch_sizes = []
+"""
+OWN = """
+import torch
+from torch import nn
+
+def data(n=400):
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(n, 1, 6, 6, generator=draw)
+    return {"x": x, "y": (x.sum((1, 2, 3)) > 0).long(), "reference": torch.randn(60, 1, 6, 6, generator=draw)}
+
+def build(channels=3):
+    return nn.Sequential(
+        nn.Conv2d(1, channels, 3), nn.BatchNorm2d(channels), nn.ReLU(), nn.Flatten(), nn.Linear(16 * channels, 2)
+    )
+
+def broken():
+    return missing_name
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty working folder; modules imported from it are forgotten."""
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).is_relative_to(tmp_path):
+            del sys.modules[name]
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "models").iterdir()}
+
+
+def test_a_spec_is_carried_out_and_found_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "my.toml").write_text(SPEC)
+    assert run(["compress", "my.toml"]) == 0
+    printed = capsys.readouterr().out
+    told = json.loads((folder / "my" / "compress.json").read_text())
+    assert [(unit["part"], unit["method"].partition("(")[0], unit["density"]) for unit in told["units"]] == [
+        ("method", "set", 0.3),
+        ("control", "dense", 0.3),
+        ("control", "kd", 0.3),
+        ("ladder", "set", 0.5),
+    ]
+    assert told["roles"] == {
+        "fit": 240,
+        "loop": 60,
+        "audit": 150,
+        "validation": 60,
+        "test": 90,
+        "reference": 0,
+    }
+    assert told["left"] == []
+    method, dense, small, ladder = told["units"]
+    assert method["used"] < ladder["used"] < dense["used"] == dense["parameters"]
+    assert small["parameters"] < dense["parameters"]
+    assert all(unit["audit"]["mia"]["value"] >= 0.5 for unit in told["units"])
+    assert all(unit["audit"]["task"]["n"] == 2 for unit in told["units"])
+    assert printed.count("set") >= 2
+    assert "sparse container: model.sparse.safetensors" in printed
+
+    # what ships is what was audited: the file's own audit is that of the first run
+    files = {each["name"]: each for each in told["shipped"]["files"]}
+    assert files["model.sparse.safetensors"]["same"]
+    exported = files["model.sparse.safetensors"]["audit"]
+    assert exported["task"]["value"] == method["audit"]["by_run"][0]["task"]
+    assert exported["mia"]["value"] == method["audit"]["by_run"][0]["mia"]
+    assert exported["mia"]["n"] == 150
+    assert not files["model.quantized.safetensors"]["same"]
+    for name, each in files.items():
+        assert each["bytes"] == (folder / "my" / name).stat().st_size
+    state = load_sparse(folder / "my" / "model.sparse.safetensors")
+    masks = load_masks(folder / "my" / "model.sparse.safetensors")
+    assert sum(int(mask.sum()) for mask in masks.values()) == told["shipped"]["weights"]["used"]
+    assert all(not bool(state[name][~mask].any()) for name, mask in masks.items())
+
+    page = (folder / "my" / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "<script" not in page
+    for words in (
+        "model.sparse.safetensors",
+        "The density ladder",
+        "Task performance against what an attack gets",
+    ):
+        assert words in page
+
+    before, data = stamps(folder / "my"), (folder / "my" / "compress.json").read_bytes()
+    assert run(["compress", "my.toml"]) == 0
+    assert stamps(folder / "my") == before
+    assert (folder / "my" / "compress.json").read_bytes() == data
+    (folder / "other").mkdir()
+    (folder / "my.toml").write_text(SPEC)
+    assert run(["compress", "my.toml", "--folder", "other"]) == 0
+    assert (folder / "other" / "compress.json").read_bytes() == data
+
+
+def test_a_time_budget_ends_between_trainings(folder: Path) -> None:
+    (folder / "my.toml").write_text(SPEC)
+    assert run(["compress", "my.toml", "--time-budget", "0.000001"]) == 0
+    told = json.loads((folder / "my" / "compress.json").read_text())
+    assert len(told["units"]) == 1  # at least the model that ships
+    assert [each["method"].partition("(")[0] for each in told["left"]] == ["dense", "kd", "set"]
+    assert "The time budget ended before: dense at 0.3, kd at 0.3, set at 0.5" in told["notes"][-1]
+    assert run(["compress", "my.toml"]) == 0
+    again = json.loads((folder / "my" / "compress.json").read_text())
+    assert len(again["units"]) == 4
+    assert again["units"][0] == told["units"][0]
+
+
+def test_a_model_and_data_of_ones_own(folder: Path) -> None:
+    (folder / "own_code.py").write_text(OWN)
+    (folder / "my.toml").write_text(
+        """
+[data]
+load = "own_code:data"
+options = { n = 300 }
+[model]
+build = "own_code:build"
+options = { channels = 4 }
+[train]
+loss = "ce"
+epochs = 3
+[compress]
+method = "set+dmp"
+densities = [0.5]
+runs = 2
+controls = []
+[export]
+formats = ["sparse"]
+values = "float16"
+batch_sizes = [1]
+"""
+    )
+    assert run(["compress", "my.toml"]) == 0
+    told = json.loads((folder / "my" / "compress.json").read_text())
+    assert told["data"] == {"source": "own_code:data", "samples": 300}
+    assert "outputs change" in told["shipped"]["notes"][0]
+    assert not told["shipped"]["files"][0]["same"]
+    speed = json.loads((folder / "my" / "speed.json").read_text())
+    assert speed["latency"][0]["form"] == "dense"
+    state = load_sparse(folder / "my" / "model.sparse.safetensors")
+    assert "1.running_var" in state
+    assert state["1.num_batches_tracked"].dtype == torch.int64
+
+
+def test_code_that_fails_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "own_fails.py").write_text(OWN)
+    (folder / "my.toml").write_text(
+        '[data]\nload = "own_fails:data"\n[model]\nbuild = "own_fails:broken"\n[train]\nloss = "ce"\n'
+    )
+    assert run(["compress", "my.toml"]) == 2
+    said = capsys.readouterr().err
+    assert "Traceback (most recent call last):" in said
+    assert "return missing_name" in said
+    assert (
+        "discreet: my.toml, line 4, [model] build: own_fails:broken() was called to make the model and raised"
+        " NameError: name 'missing_name' is not defined"
+    ) in said
+    assert not (folder / "my" / "compress.json").exists()
+
+
+def test_the_template_is_written_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compress", "--init", "my.toml"]) == 0
+    text = (folder / "my.toml").read_text()
+    assert text.startswith("#:schema ./my.schema.json\n")
+    assert json.loads((folder / "my.schema.json").read_text())["title"] == "discreet compress"
+    spec, _ = read("my.toml", CompressSpec)
+    assert spec.compress.method == "safecompress"
+    assert run(["compress", "--init", "my.toml"]) == 2
+    assert "my.toml: there is a file already" in capsys.readouterr().err
+    assert (folder / "my.toml").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("samples = 600", "samples = 20", r"\[roles\].*loop: expected at least 4, got 2"),
+        ("[safety]", "[roles]\nfit = 500\n[safety]", r"\[roles\]: sizes: expected at most 600 samples in all"),
+        ("runs = 2", 'runs = 2\nmetric = "auroc"', r"\[compress\] metric: metric: expected accuracy for ce"),
+        ("hidden = [16, 16]", 'hidden = [16]\nactivation = "step"', r"\[model\] activation: .*expected one of"),
+    ],
+)  # fmt: skip
+def test_what_a_spec_cannot_ask(folder: Path, old: str, new: str, message: str) -> None:
+    (folder / "my.toml").write_text(SPEC.replace(old, new))
+    spec, source = read("my.toml", CompressSpec)
+    with pytest.raises(SpecFileError, match=message):
+        compress(spec, source, folder / "my")
+
+
+def test_sections_of_safecompress_fill_what_the_method_leaves_open() -> None:
+    own = {"data": Data("tab20"), "model": Model(hidden=(8,))}
+    sections = {"safety": Safety(test="loss"), "select": Select("tm", patience=3)}
+    found = jobs_of(CompressSpec(**own, **sections, compress=Compress("safecompress+re1", controls=())))
+    assert [job.part for job in found] == ["method", "random"]
+    assert "rule='tm', test='loss'" in found[0].method
+    assert "patience=3" in found[0].method
+    assert found[0].method.endswith("+re1(beta=0.1)") or "+re1" in found[0].method
+    assert "rule='random', test='loss'" in found[1].method
+    explicit = Compress("safecompress(rule='least')", controls=("set", "set", "dense"), random_control=False)
+    found = jobs_of(CompressSpec(**own, **sections, compress=explicit))
+    assert [job.part for job in found] == ["method", "control", "control"]
+    assert "rule='least', test='loss'" in found[0].method
+
+
+def test_shares_of_the_samples() -> None:
+    sizes = sizes_of(Roles(fit=100, reference=50), 333)
+    assert (sizes.fit, sizes.reference) == (100, 50)
+    assert sizes.loop % 2 == sizes.audit % 2 == 0
+    for samples in (60, 101, 999, 6000):
+        sizes = sizes_of(Roles(), samples)
+        assert sizes.total <= samples
+        assert sizes.loop + sizes.audit <= sizes.fit
+    assert np.isclose(sizes_of(Roles(), 10_000).fit, 4000)
