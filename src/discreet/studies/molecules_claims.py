@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet._words import number, percent, whole
 from discreet.studies.molecules import Measured, Molecules
-from discreet.studies.molecules_tables import Cell, Scores, by_variant, contrast, shares
+from discreet.studies.molecules_tables import FIGURES, Cell, Scores, by_variant, contrast, shares
 from discreet.studies.molecules_unit import FULL, VARIANTS
 from discreet.studies.paper_tables import paper_tables
 
@@ -231,10 +231,14 @@ def _agreement(found: Molecules, row: Measured) -> float | None:
 
     task = found.tasks[row.task]
     metric = "auroc" if task.data.task == "classification" else "spearman"
-    by = by_variant(row, task, metric)
     names = [i.variant for i in row.ranking.ranked if i.variant != FULL]
     r = np.array([row.ranking[name].r for name in names], np.float64)
-    good = np.array([by[name].values.mean() for name in names])
+    good = np.array(
+        [
+            np.mean([FIGURES[metric](run, task.truth) for run in row.outputs[VARIANTS.index(name)]])
+            for name in names
+        ]
+    )
     return spearman(r, good).value if len(names) > 2 and np.ptp(good) > 0 and np.ptp(r) > 0 else None
 
 
