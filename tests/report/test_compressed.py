@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import re
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+
+import pytest
 
 from discreet.report.compressed import compressed
 from discreet.report.compressed_figures import Track
@@ -55,7 +58,7 @@ def unit(part: str, method: str, task: float, mia: float, density: float = 0.1) 
 def told() -> dict[str, Any]:
     files = [
         {"form": "sparse container", "name": "model.sparse.safetensors", "bytes": 37393, "same": True,
-         "audit": {"task": estimate(0.7), "mia": estimate(0.6)}},
+         "audit": unit("", "", 0.7, 0.6)["audit"] | {"train": estimate(0.9)}},
         {"form": "ONNX", "name": "model.onnx", "bytes": 300000, "same": False, "difference": 1e-7,
          "audit": {"task": estimate(0.7)}},
         {"form": "masks", "name": "masks.safetensors", "bytes": 1000},
@@ -109,6 +112,8 @@ def test_the_page_shows_what_it_is_given() -> None:
     assert "its task performance not told apart (−0.0200 to 0.0200)" in text
     assert "safecompress+re1, picked at random" in text
     assert "37,393" in text
+    assert "Audit of model.sparse.safetensors, reloaded" in text
+    assert "its TPR at 0.01 FPR 0.0300 (0.0100 to 0.0500)" in text
     assert "within 10⁻⁷" in text or "within 1.00 × 10⁻⁷" in text
     assert "Without units that do nothing (4)" in text
     assert "Skipping the zeros of linear layers is not 1.1 times faster here" in text
@@ -161,3 +166,33 @@ def test_a_track_takes_means_and_ranges_over_runs() -> None:
     assert (track.low["loss on members"][0], track.high["loss on members"][0]) == (1.0, 1.1)
     assert Track.of([]) is None
     assert Track.of([{**point, "metric": "mae"} for point in points]) is None
+
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Debian's Chromium")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_page_is_quiet_narrow_and_accessible(tmp_path: Path) -> None:
+    api = pytest.importorskip("playwright.sync_api")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    (tmp_path / "page.html").write_text(compressed(told(), SPEED), "utf-8")
+    with api.sync_playwright() as playwright:
+        switches = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=switches)
+        noise: list[str] = []
+        for width, scheme in ((375, "light"), (1000, "dark")):
+            page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+            page.on("console", lambda message: noise.append(message.text))
+            page.goto((tmp_path / "page.html").as_uri())
+            page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+            wide = page.evaluate(
+                "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+            )
+            assert wide[0] <= wide[1]
+            assert not noise
+            found = axe.Axe().run(page)
+            assert not found.response["violations"], found.generate_report()
+        browser.close()

@@ -128,10 +128,31 @@ def _ships(told: Plain) -> Markup:
                 " here are of one model over its test and audit records; those elsewhere on this page are over runs."
             )
         )
+        parts += [_exported(each) for each in shipped["files"] if "attacks" in each.get("audit", {})]
         parts.append(_weights(shipped["weights"]))
         parts += [note(each) for each in shipped["notes"]]
     parts += [note(each) for each in (*told["notes"], *told["units"][0]["notes"])]
     return join(*parts)
+
+
+def _exported(file: Plain) -> Markup:
+    """Everything that was measured of one file, folded."""
+    audit = file["audit"]
+    rows = [
+        ("task performance", _estimate(audit["task"])),
+        ("task performance on members", _estimate(audit["train"])),
+        *(
+            (f"accuracy of the attack {label(name, 30)}", _estimate(each))
+            for name, each in audit["attacks"].items()
+        ),
+        ("the strongest, at least 0.5", _estimate(audit["mia"])),
+        ("AUC of the strongest", _estimate(audit["auc"])),
+        *((f"its TPR at {float(fpr):g} FPR", _estimate(each)) for fpr, each in audit["tpr"].items()),
+        ("task / attack", _estimate(audit["tm"])),
+        ("records of the audit", whole(audit["mia"]["n"])),
+    ]
+    head = ("Measure", "Value")
+    return more(f"Audit of {file['name']}", table(f"Audit of {file['name']}, reloaded", head, rows))
 
 
 def _sameness(file: Plain) -> str:
