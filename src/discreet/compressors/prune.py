@@ -22,7 +22,7 @@ class Prune:
 
     Attributes:
         epochs: Of the fine-tuning; None: a third of the recipe's.
-        lr: Of the fine-tuning; None: a tenth of the recipe's.
+        lr: Of the fine-tuning; None: a fifth of the recipe's.
     """
 
     epochs: int | None = None
@@ -46,7 +46,7 @@ class Prune:
         )
         masks = largest(dense.params, shapes, setting.density)
         recipe = setting.recipe
-        epochs, lr = self.epochs or max(1, recipe.epochs // 3), self.lr or recipe.lr / 10
+        epochs, lr = self.epochs or max(1, recipe.epochs // 3), self.lr or recipe.lr / 5
         recipe = replace(recipe, epochs=epochs, lr=lr)
         phase = fresh_phase(
             setting,
