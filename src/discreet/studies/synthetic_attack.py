@@ -38,7 +38,7 @@ class Attack:
         seeds: Discriminators of each kind.
         folds: See ``split_runs``.
         sizes: Numbers of runs at which the discriminator is trained anew and its ranking compared with that of all.
-        draws: Random subsets of each size.
+        draws: Random subsets of each size; 0: the discriminator is not trained on any.
         discriminator: Its network and training.
     """
 
@@ -59,7 +59,7 @@ class Attack:
         from discreet.stats import spearman
 
         whole, found = rank_by(np.arange(runs)), {}
-        for size in [size for size in self.sizes if size < runs]:
+        for size in [size for size in self.sizes if size < runs and self.draws]:
             rng = np.random.default_rng([seed, 0x5AB, size])
             values = []
             for _ in range(self.draws):
@@ -96,48 +96,52 @@ def attack(
         "setting": setting.to_json(),
         "variants": setting.specs,
         "runs": sum(len(each.runs) for each in made),
-        "attack": asdict(how),
+        "attack": [how.seeds, how.folds, asdict(how.discriminator)],
         "versions": {name: metadata.version(name) for name in ("discreet", "torch")},
+    }
+    options: dict[str, Any] = {
+        "discriminator": how.discriminator,
+        "seeds": how.seeds,
+        "folds": how.folds,
+        "seed": setting.seed,
+        "workers": 1,
     }
 
     def write(aside: Path) -> None:
         started = time.perf_counter()
-        data, ordered = _runs(setting, made), _runs(setting, made, order=True)
-        options: dict[str, Any] = {
-            "discriminator": how.discriminator,
-            "seeds": how.seeds,
-            "folds": how.folds,
-            "seed": setting.seed,
-            "workers": 1,
-        }
-        found = dict(baseline(data, **options).found)
+        found = dict(baseline(_runs(setting, made), **options).found)
         if setting.depth:
-            turned = baseline(ordered, kinds=["full"], **options).found
+            turned = baseline(_runs(setting, made, order=True), kinds=["full"], **options).found
             found |= {(CANONICAL, variant): each for (_, variant), each in turned.items()}
         seconds("discriminators", time.perf_counter() - started)
-        names = [name for name in setting.specs if name != FULL]
-
-        def rank_by(runs: np.ndarray) -> np.ndarray:
-            if len(runs) == len(data.member):
-                return np.array([found["full", name].raw for name in names])
-            part = baseline(data.take(runs), kinds=["full"], **options)
-            return np.array([part.found["full", name].raw for name in names])
-
-        curve = how.curve(len(data.member), rank_by, setting.seed)
         entries = [
             {"kind": kind, "variant": v}
             | each.to_json()
             | {"runs": each.runs, "accuracy": each.accuracy.tolist()}
             for (kind, v), each in found.items()
         ]
-        aside.write_text(dumps({"found": entries, "curve": asdict(curve)}), "utf-8")
+        aside.write_text(dumps(entries), "utf-8")
 
     path = store.make(store.key(f"attack/{setting.name}.json", **content), write)
+    found = {(each["kind"], each["variant"]): _security(each) for each in json.loads(path.read_text("utf-8"))}
+    names = [name for name in setting.specs if name != FULL]
+
+    def settle(aside: Path) -> None:
+        whole = sum(len(each.runs) for each in made)
+        data = _runs(setting, made) if how.draws else None
+
+        def rank_by(runs: np.ndarray) -> np.ndarray:
+            if data is None or len(runs) == whole:
+                return np.array([found["full", name].raw for name in names])
+            part = baseline(data.take(runs), kinds=["full"], **options)
+            return np.array([part.found["full", name].raw for name in names])
+
+        aside.write_text(dumps(asdict(how.curve(whole, rank_by, setting.seed))), "utf-8")
+
+    drawn = {"sizes": list(how.sizes), "draws": how.draws}
+    path = store.make(store.key(f"stability/{setting.name}.json", **content, **drawn), settle)
     told = json.loads(path.read_text("utf-8"))
-    return (
-        {(each["kind"], each["variant"]): _security(each) for each in told["found"]},
-        Curve(**{name: tuple(values) for name, values in told["curve"].items()}),
-    )
+    return found, Curve(**{name: tuple(values) for name, values in told.items()})
 
 
 def _security(told: Mapping[str, Any]) -> Security:
