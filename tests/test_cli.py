@@ -113,12 +113,24 @@ def one_line(text: str) -> str:
 def test_help_names_every_command(discreet: Run) -> None:
     code, out, err = discreet("--help")
     assert (code, err) == (0, "")
-    for command in ("demo", "rank", "attack", "audit", "quantize", "report", "gate", "status", "selftest"):
+    for command in (
+        "demo",
+        "rank",
+        "attack",
+        "audit",
+        "quantize",
+        "compress",
+        "report",
+        "gate",
+        "status",
+        "selftest",
+    ):
         assert f" {command} " in out
 
 
 @pytest.mark.parametrize(
-    "command", ["demo", "rank", "attack", "audit", "quantize", "report", "gate", "status", "selftest"]
+    "command",
+    ["demo", "rank", "attack", "audit", "quantize", "compress", "report", "gate", "status", "selftest"],
 )
 def test_every_command_has_an_example(discreet: Run, command: str) -> None:
     code, out, _ = discreet(command, "--help")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +102,12 @@ def test_a_spec_is_carried_out_and_found_again(folder: Path, capsys: pytest.Capt
     assert all(unit["audit"]["mia"]["value"] >= 0.5 for unit in told["units"])
     assert all(unit["audit"]["task"]["n"] == 2 for unit in told["units"])
     assert printed.count("set") >= 2
+    apart = [
+        a["task"] - b["task"]
+        for a, b in zip(method["audit"]["by_run"], dense["audit"]["by_run"], strict=True)
+    ]
+    assert dense["beside"]["task"]["value"] == pytest.approx(np.mean(apart))
+    assert dense["beside"]["task"]["n"] == 2
     assert "sparse container: model.sparse.safetensors" in printed
 
     # what ships is what was audited: the file's own audit is that of the first run
@@ -186,6 +194,20 @@ batch_sizes = [1]
     assert state["1.num_batches_tracked"].dtype == torch.int64
 
 
+def test_a_control_that_fails_is_told_and_stops_nothing(folder: Path) -> None:
+    text = SPEC.replace('controls = ["dense", "kd"]', 'controls = ["static+dmp"]').replace(
+        "[0.3, 0.5]", "[0.3]"
+    )
+    (folder / "my.toml").write_text(text)
+    assert run(["compress", "my.toml"]) == 0
+    told = json.loads((folder / "my" / "compress.json").read_text())
+    assert len(told["units"]) == len(told["failed"]) == 1
+    assert "static+dmp at 0.3 failed: " in told["notes"][-1]
+    assert "reference" in told["failed"][0]["reason"]
+    (folder / "my.toml").write_text(text.replace('method = "set"', 'method = "set+dmp"'))
+    assert run(["compress", "my.toml"]) == 2
+
+
 def test_code_that_fails_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "own_fails.py").write_text(OWN)
     (folder / "my.toml").write_text(
@@ -254,3 +276,55 @@ def test_shares_of_the_samples() -> None:
         assert sizes.total <= samples
         assert sizes.loop + sizes.audit <= sizes.fit
     assert np.isclose(sizes_of(Roles(), 10_000).fit, 4000)
+
+
+@pytest.mark.slow
+def test_a_killed_call_goes_on_and_ends_as_if_it_had_not_been(folder: Path) -> None:
+    text = SPEC.replace('method = "set"', "method = \"safecompress(test='loss')\"").replace(
+        "epochs = 6", "epochs = 40"
+    )
+    (folder / "my.toml").write_text(text.replace("[0.3, 0.5]", "[0.3]"))
+    assert run(["compress", "my.toml", "--folder", "whole"]) == 0
+    command = [sys.executable, "-m", "discreet", "compress", "my.toml", "--folder", "killed"]
+    seen = 0
+    for _ in range(4):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            end = time.monotonic() + 120
+            while process.poll() is None and time.monotonic() < end:
+                files = len([*(folder / "killed").rglob("*.safetensors")])
+                if files > seen:
+                    seen = files
+                    break
+                time.sleep(0.02)
+            process.kill()
+    assert run(["compress", "my.toml", "--folder", "killed"]) == 0
+    assert seen
+    for name in ("compress.json", "model.sparse.safetensors", "model.quantized.safetensors"):
+        assert (folder / "killed" / name).read_bytes() == (folder / "whole" / name).read_bytes()
+    assert not [*(folder / "killed" / ".scratch").iterdir()]
+
+
+@pytest.mark.slow
+def test_the_template_runs_as_it_is_and_ships_onnx(folder: Path) -> None:
+    assert run(["compress", "--init", "my.toml"]) == 0
+    text = (folder / "my.toml").read_text()
+    for old, new in (
+        ("samples = 6000", "samples = 1000"),
+        ("hidden = [256, 256]", "hidden = [32, 32]"),
+        ("epochs = 60", "epochs = 8"),
+        (
+            "densities = [0.1, 0.05, 0.2]",
+            "densities = [0.2]\nruns = 2\ncontrols = []\nrandom_control = false",
+        ),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "my.toml").write_text(text)
+    assert run(["compress", "my.toml"]) == 0
+    told = json.loads((folder / "my" / "compress.json").read_text())
+    files = {each["form"]: each for each in told["shipped"]["files"]}
+    assert files["ONNX"]["audit"]["task"] == files["sparse container"]["audit"]["task"]
+    assert files["ONNX"]["difference"] < 1e-3
+    speed = json.loads((folder / "my" / "speed.json").read_text())
+    assert {each["form"] for each in speed["latency"]} >= {"dense", "ONNX Runtime"}
+    assert len(speed["swaps"]) == 3

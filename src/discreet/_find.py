@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["SpecError", "about", "load", "names", "near", "parse", "spec"]
+__all__ = ["SpecError", "about", "bare", "load", "names", "near", "parse", "spec"]
 
 _LONGEST = 1000
 _FORM = re.compile(r"\s*([A-Za-z_][\w.]*(?::[A-Za-z_]\w*)?)\s*(\(.*\))?\s*", re.DOTALL)
@@ -123,6 +123,21 @@ def spec(instance: object, package: str) -> str:
         if not field.kw_only or getattr(instance, field.name) != _default(field)
     ]
     return f"{name}({', '.join(written)})" if written else name
+
+
+def bare(spec: str) -> str:
+    """A spec string without arguments.
+
+    Example:
+        >>> bare("kd(epochs=(30, 40))+dmp(keep=0.5)")
+        'kd+dmp'
+    """
+    kept, depth = "", 0
+    for letter in spec:
+        depth += letter == "("
+        kept += letter if depth == 0 else ""
+        depth -= letter == ")"
+    return kept
 
 
 def near(word: str, known: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from scipy import special
 from torch import Tensor
 
 from discreet import __version__, methods, shipping
+from discreet._find import bare
 from discreet._json import dumps, save
 from discreet.artefacts import ArtefactError
 from discreet.artefacts._file import dump, read
@@ -156,7 +157,7 @@ def compress(
     store = Store(folder)
     with store.lock():
         work = _prepare(spec, source, store, data, model, narrow)
-        units, left, shipped = _units(work, show, until)
+        units, left, failed, shipped = _units(work, show, until)
         told = {
             "schema": SCHEMA,
             "spec": _plain(spec),
@@ -165,8 +166,9 @@ def compress(
             "audit": list(spec.safety.audit),
             "units": units,
             "left": [asdict(job) for job in left],
+            "failed": [asdict(job) | {"reason": reason} for job, reason in failed],
             "shipped": None if shipped is None else shipped.to_json(),
-            "notes": [*data.notes, *notes, *_cut(left)],
+            "notes": [*data.notes, *notes, *_cut(left), *_failed(failed)],
         }
         save(folder / "compress.json", dumps(told))
         if shipped is not None:
@@ -176,29 +178,36 @@ def compress(
 
 def _units(
     work: _Work, show: Progress, until: float
-) -> tuple[list[dict[str, Any]], list[Job], shipping.Shipped | None]:
+) -> tuple[list[dict[str, Any]], list[Job], list[tuple[Job, str]], shipping.Shipped | None]:
     jobs = jobs_of(work.spec)
     units: list[dict[str, Any]] = []
     left: list[Job] = []
+    failed: list[tuple[Job, str]] = []
     shipped = None
     for number, job in enumerate(jobs):
 
         def within(what: str, share: float, job: Job = job, number: int = number) -> None:
-            show(f"{job.method.partition('(')[0]} at {job.density:g}: {what}", (number + share) / len(jobs))
+            show(f"{bare(job.method)} at {job.density:g}: {what}", (number + share) / len(jobs))
 
         if units and time.monotonic() > until and not work.store.has(_key(work, job)):
             left.append(job)
             continue
         setting = work.setting(job.density)
-        outcome = _trained(work, setting, job, within)
-        unit = _told(work, setting, job, outcome, within)
+        try:
+            outcome = _trained(work, setting, job, within)
+            unit = _told(work, setting, job, outcome, within)
+        except (ValueError, ArithmeticError, ModuleNotFoundError) as error:
+            if job.part == "method":
+                raise
+            failed.append((job, str(error)))  # what it is compared with does not stop the model that ships
+            continue
         units.append(unit | {"beside": _beside(units[0], unit) if units else {}})
         if job.part == "method":
             within("exporting", 1.0)
             shipped = shipping.ship(
                 work.store.folder, setting, outcome, work.spec.export, tests=work.spec.safety.audit
             )
-    return units, left, shipped
+    return units, left, failed, shipped
 
 
 def _prepare(
@@ -263,7 +272,7 @@ def _prepare(
 
 
 def _key(work: _Work, job: Job) -> str:
-    name = job.method.partition("(")[0]
+    name = bare(job.method)
     return work.store.key(
         f"models/{name}-{job.density:g}.safetensors",
         method=job.method,
@@ -391,8 +400,12 @@ def _until(spec: CompressSpec, started: float | None) -> float:
 def _cut(left: Sequence[Job]) -> list[str]:
     if not left:
         return []
-    names = ", ".join(f"{job.method.partition('(')[0]} at {job.density:g}" for job in left)
+    names = ", ".join(f"{bare(job.method)} at {job.density:g}" for job in left)
     return [f"The time budget ended before: {names}; the next call goes on with them"]
+
+
+def _failed(failed: Sequence[tuple[Job, str]]) -> list[str]:
+    return [f"{bare(job.method)} at {job.density:g} failed: {reason}" for job, reason in failed]
 
 
 def _plain(spec: CompressSpec) -> dict[str, Any]:

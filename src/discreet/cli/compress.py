@@ -117,13 +117,13 @@ def _init(path: Path) -> None:
 
 
 def _show(told: Mapping[str, Any]) -> None:
+    from discreet._find import bare
     from discreet._words import number
     from discreet.cli.output import table
 
     rows = [
         (
-            unit["method"].partition("(")[0]
-            + (" (candidates at random)" if unit["part"] == "random" else ""),
+            bare(unit["method"]) + (" (candidates at random)" if unit["part"] == "random" else ""),
             number(unit["used"] / unit["parameters"]),
             _interval(unit["audit"]["task"]),
             _interval(unit["audit"]["mia"]),

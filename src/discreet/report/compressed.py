@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from discreet._find import bare
 from discreet._words import interval, label, listing, number, percent, whole
 from discreet.report.compressed_figures import Mark, Track, course, ladder, worth
 from discreet.report.document import document
@@ -338,11 +339,7 @@ def _mark(unit: Plain) -> Mark:
 
 def _short(unit: Plain) -> str:
     """A method's name without its fields, and what tells it from its like."""
-    parts, depth = "", 0
-    for letter in unit["method"]:
-        depth += (letter == "(") - (letter == ")")
-        parts += letter if depth == 0 and letter != ")" else ""
-    return parts + (", picked at random" if unit["part"] == "random" else "")
+    return bare(unit["method"]) + (", picked at random" if unit["part"] == "random" else "")
 
 
 def _estimate(told: Plain | None) -> str:
