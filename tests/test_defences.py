@@ -327,6 +327,7 @@ def test_augmented_images_are_shifted_or_flipped_copies() -> None:
             assert len(found) == 1
             kinds.add(found[0])
     assert len(kinds) > 2
+    assert {flip for *_, flip in kinds} == {False, True}
     noisy = Augment(noise=0.5).view(given).x - given.x
     assert float(noisy.std()) == pytest.approx(0.5, rel=0.2)
     own = replace(given.epoch, models=(1,))
