@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from discreet.compressors._magnitude import keep, largest
 from discreet.compressors._narrow import narrowed, weights_of
 from discreet.compressors._performance import losses, performance
-from discreet.compressors.mia_prune import attacked
+from discreet.compressors.mia_prune import MIAPrune, attacked
 from discreet.initial import Architecture
 from discreet.measure import logits
 from discreet.methods import fit
 from discreet.mlp import MLP
-from discreet.phase import Setting, fresh_phase, run
+from discreet.phase import Setting, Trained, fresh_phase, run
 from discreet.sparse import SparseError
 from tests.compression import NETWORK, setting
 
@@ -203,8 +203,16 @@ def test_mia_prune_takes_what_is_safest_and_says_that_it_is_an_approximation() -
 
 
 def test_mia_prune_gives_up_no_accuracy_beyond_its_tolerance() -> None:
-    done = fit("mia_prune(rounds=1, epochs=1, tolerance=0.0)", task(3))
-    (round_,) = done.history["rounds"]
-    worth = np.array(round_["worth"])
-    chosen = [("global", "erk", "uniform").index(rule) for rule in round_["rule"]]
-    assert worth[chosen, range(3)].tolist() == worth.max(axis=0).tolist()
+    given = task(3)
+    ways = [Trained(NETWORK, NETWORK.init([7, 8, 9], torch.float64), {}, 0.0), run(fresh_phase(given))]
+    taken, seen = MIAPrune(tolerance=0.0)._safest(given, ways)
+    leaks, worth = np.array(seen["attack"]), np.array(seen["worth"])
+    tempted = (leaks[0] < leaks[1]) & (worth[0] < worth[1])
+    assert tempted.any()  # an untrained model is safe and no good
+    for row in range(3):
+        best = [way for way in range(2) if worth[way, row] == worth[:, row].max()]
+        wanted = min(best, key=lambda way: leaks[way, row])
+        assert seen["rule"][row] == ("global", "erk")[wanted]
+        assert torch.equal(taken.params["0.weight"][row], ways[wanted].params["0.weight"][row])
+    careless = MIAPrune(tolerance=1.0)._safest(given, ways)[1]
+    assert careless["rule"] == [("global", "erk")[way] for way in leaks.argmin(axis=0)]
