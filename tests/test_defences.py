@@ -159,7 +159,7 @@ def test_hamp_is_divergence_less_entropy() -> None:
         target = torch.tensor([p if k == int(label) else (1 - p) / 3 for k in range(4)]).double()
         divergence = float((target * (target.log() - row.log_softmax(0))).sum())
         wanted.append(divergence - 0.01 * naive_entropy(row))
-    assert loss_of("hamp")(outputs, y).tolist() == pytest.approx(wanted)
+    assert loss_of("hamp(gamma=0.8, alpha=0.01)")(outputs, y).tolist() == pytest.approx(wanted)
 
 
 def test_l2_is_the_optimizers_weight_decay() -> None:

@@ -30,8 +30,8 @@ class HAMP:
         alpha: Weight of the entropy of predictions.
     """
 
-    gamma: float | int = 0.8
-    alpha: float | int = 0.01
+    gamma: float | int = 0.5
+    alpha: float | int = 0.005
     needs: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
