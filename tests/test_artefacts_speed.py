@@ -15,8 +15,8 @@ from scipy.stats import binom
 from torch import Tensor, nn
 
 from discreet.artefacts import ArtefactError, csr_linears, latency, load_onnx, save_dense, save_onnx
-from discreet.artefacts._timing import in_turns, middle
-from discreet.artefacts.csr import CsrLinear
+from discreet.artefacts._timing import Middle, in_turns, middle
+from discreet.artefacts.csr import CsrLinear, pays
 
 
 def sparse_linear(into: int, out: int, density: float, *, bias: bool = True) -> nn.Linear:
@@ -71,6 +71,13 @@ def test_layers_are_replaced_where_it_pays(module: nn.Sequential) -> None:
     torch.testing.assert_close(everything.module(x), module(x), rtol=1e-4, atol=1e-5)
     alone = csr_linears(module[0], {"weight": torch.ones(400, 300) > 0}, turns=6, at_least=0.0)
     assert isinstance(alone.module, CsrLinear)
+
+
+def test_only_a_gain_that_is_certain_pays() -> None:
+    sure, unsure, unknown = Middle(1.2, 1.1, 1.3, 21), Middle(1.5, 1.0, 2.0, 21), Middle(2.0, None, None, 3)
+    assert pays({1: sure, 64: sure}, 1.1)
+    for wrong in (unsure, unknown):
+        assert not pays({1: sure, 64: wrong}, 1.1)
 
 
 def test_what_csr_layers_refuse(module: nn.Sequential) -> None:

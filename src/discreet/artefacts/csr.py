@@ -157,6 +157,15 @@ def _tried(
         difference = max(difference, float((layer(x) - sparse(x)).abs().max()))
         spent = in_turns({"dense": lambda x=x: layer(x), "sparse": lambda x=x: sparse(x)}, turns)
         faster[size] = middle(spent["dense"] / spent["sparse"])
-    kept = all(each.low is not None and each.low >= at_least for each in faster.values())
     density = sparse.weight.values().numel() / layer.weight.numel()
-    return Swap(name, density, faster, kept, difference)
+    return Swap(name, density, faster, pays(faster, at_least), difference)
+
+
+def pays(faster: Mapping[int, Middle], at_least: float) -> bool:
+    """Whether the whole interval lies at or above ``at_least`` for every batch size.
+
+    Example:
+        >>> pays({1: Middle(1.2, 1.1, 1.3, 21)}, 1.1), pays({1: Middle(1.2, 1.0, 1.3, 21)}, 1.1)
+        (True, False)
+    """
+    return all(each.low is not None and each.low >= at_least for each in faster.values())
