@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_every_method_of_the_plan_can_be_read() -> None:
     assert set(SIX) | set(QUICK) | set(TEXT) <= set(METHODS)
     plan = rows(SCALES["small"])
     assert len(set(plan)) == len(plan)
-    assert {row.task for row in plan} == set(TASKS)
+    assert {row.task for row in plan} == {"tab20", "fashion", "b3db", "glosses"}
     for task, runs in SCALES["small"].tasks.items():
         for density in TASKS[task].densities:
             assert {
@@ -123,10 +124,34 @@ def test_glosses() -> None:
 
 
 def test_tasks_that_there_are_not() -> None:
-    with pytest.raises(ValueError, match="task: expected one of tab20, fashion, b3db, glosses, got 'cifar'"):
+    with pytest.raises(
+        ValueError,
+        match="task: expected one of tab20, fashion, b3db, glosses, cifar100, cifar10, got 'cifar'",
+    ):
         setting("cifar", runs=1, density=0.1)
-    with pytest.raises(ValueError, match="scale: expected one of quick, small, got 'huge'"):
+    with pytest.raises(ValueError, match="scale: expected one of quick, small, paper, got 'huge'"):
         safecompress("nowhere", scale="huge")
+
+
+def test_the_papers_own_tasks_say_what_they_need_and_stand_beside_its_figures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("DISCREET_DATA", raising=False)
+    with pytest.raises(
+        ValueError, match="set DISCREET_DATA to the folder that holds the archive of CIFAR-100"
+    ):
+        setting("cifar100", runs=1, density=0.05)
+    monkeypatch.setenv("DISCREET_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match="download it from https"):
+        setting("cifar10", runs=1, density=0.05)
+    told = cell("SafeCompress", 0.55)
+    own = replace(
+        told,
+        row=Row("cifar100", "SafeCompress", 0.05, 1),
+        found={**told.found, "paper_protocol": {"confounded": told.found["mia"]}},
+    )
+    page = safecompress_page.to_markdown(SafeStudy(SafeScale({"cifar100": 1}, True), 0, (own,), ()))
+    assert "| 0.550 ± 0.001 | 69.52 / 51.75 / 1.34 |" in page
 
 
 @pytest.mark.slow

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
 
 from discreet._types import Float, Int
-from discreet.data import b3db, fashion, glosses, tab20
+from discreet.data import b3db, cifar, fashion, glosses, tab20
+from discreet.data.samples import DataError
+from discreet.defences.augment import Augment
 from discreet.initial import Architecture
 from discreet.mlp import MLP
 from discreet.phase import Setting
 from discreet.recipe import Recipe
 from discreet.roles import Sizes, deal
+from discreet.studies.paper_models import alexnet, vgg16
 
-__all__ = ["TASKS", "CompressionTask", "Encoder", "setting"]
+__all__ = ["FOLDER", "TASKS", "CompressionTask", "Encoder", "setting"]
+
+FOLDER = "DISCREET_DATA"
+"""Environment variable: the folder with data sets that no package ships."""
 
 _SGD = Recipe("ce", "sgd", lr=0.05, momentum=0.9, nesterov=True, weight_decay=5e-4, epochs=60, batch_size=128)
 
@@ -32,17 +39,19 @@ class CompressionTask:
         sizes: Samples of each part in one run.
         model: Makes the big network.
         recipe: How it is trained.
-        large: Makes a network twice as wide, for the question which of two networks leaks more.
+        large: Makes a network twice as wide, for the question which of two networks leaks more; None: there is none.
         densities: Shares of weights that are kept; most methods are run at the first only.
+        augment: How the paper's protocol shows members to the attacker, if the task is one of the paper's.
     """
 
     title: str
     read: Callable[[], tuple[Tensor, Tensor, Int[Tensor, " sample"] | None]]
     sizes: Sizes
     model: Callable[[], Architecture]
-    large: Callable[[], Architecture]
+    large: Callable[[], Architecture] | None
     recipe: Recipe
     densities: tuple[float, ...]
+    augment: Augment | None = None
 
 
 def setting(
@@ -67,7 +76,9 @@ def setting(
     task = TASKS[name]
     x, y, group = _read(name)
     roles = deal(len(x), runs, task.sizes, seed=seed, group=None if group is None else group.numpy())
-    model = task.large() if large else task.model()
+    if large and task.large is None:
+        raise ValueError(f"large: {name} has no wider network")
+    model = task.large() if large and task.large is not None else task.model()
     return Setting(model, x, y, roles, replace(task.recipe, **recipe), density, seed)  # pyright: ignore[reportArgumentType]
 
 
@@ -145,6 +156,35 @@ class _Block(nn.Module):
         return x + self.narrow(torch.relu(self.wide(self.between(x))))
 
 
+def _pictures(classes: int) -> tuple[Tensor, Tensor, None]:
+    """CIFAR from the folder that the environment names."""
+    folder = os.environ.get(FOLDER, "")
+    if not folder:
+        raise DataError(f"set {FOLDER} to the folder that holds the archive of CIFAR-{classes}")
+    data = cifar.load(folder, classes)
+    return torch.from_numpy(data.x), torch.from_numpy(data.y), None
+
+
+def _cifar10() -> tuple[Tensor, Tensor, None]:
+    return _pictures(10)
+
+
+def _cifar100() -> tuple[Tensor, Tensor, None]:
+    return _pictures(100)
+
+
+def _alexnet() -> Architecture:
+    return alexnet
+
+
+def _wide_alexnet() -> Architecture:
+    return partial(alexnet, widen=2)
+
+
+def _vgg16() -> Architecture:
+    return vgg16
+
+
 def _encoder() -> Architecture:
     return Encoder
 
@@ -152,6 +192,20 @@ def _encoder() -> Architecture:
 def _wide_encoder() -> Architecture:
     return lambda: Encoder(width=128)
 
+
+_LARGE = Sizes(fit=40_000, loop=4_000, audit=6_000, validation=2_000, test=4_900, reference=2_900)
+_STEPS = Recipe(
+    "ce",
+    "sgd",
+    lr=0.1,
+    momentum=0.9,
+    nesterov=True,
+    weight_decay=5e-4,
+    epochs=200,
+    batch_size=128,
+    milestones=(100, 150),
+)
+_SHIFTED = Augment(noise=0.0, pad=4, flip=True)
 
 TASKS: Mapping[str, CompressionTask] = {
     "tab20": CompressionTask(
@@ -189,5 +243,11 @@ TASKS: Mapping[str, CompressionTask] = {
         _wide_encoder,
         Recipe("ce", "adam", lr=1e-3, epochs=20, batch_size=64),
         (0.5, 0.1),
+    ),
+    "cifar100": CompressionTask(
+        "CIFAR-100 (VGG16)", _cifar100, _LARGE, _vgg16, None, _STEPS, (0.05, 0.1, 0.2), _SHIFTED
+    ),
+    "cifar10": CompressionTask(
+        "CIFAR-10 (AlexNet)", _cifar10, _LARGE, _alexnet, _wide_alexnet, _STEPS, (0.05, 0.1), _SHIFTED
     ),
 }

@@ -14,10 +14,11 @@ from typing import Any
 from discreet._json import dumps, loads
 from discreet.ensemble import Diverged
 from discreet.methods import fit
+from discreet.paper_protocol import paper_protocol
 from discreet.release_audit import assess
 from discreet.store import Store, content_hash
 from discreet.studies.compression_grid import METHOD, Grid, grid
-from discreet.studies.compression_tasks import setting
+from discreet.studies.compression_tasks import TASKS, setting
 from discreet.studies.safecompress_plan import SCALES, Row, SafeScale, rows
 
 __all__ = ["GRIDS", "Cell", "SafeStudy", "safecompress"]
@@ -159,12 +160,15 @@ def _run(
     done = fit(row.method, replace(given, scratch=scratch), progress=progress)
     seconds = time.process_time() - start
     progress("audit", 1.0)
-    found = assess(given, done.model, done.params)
+    found = assess(given, done.model, done.params).to_json()
+    augment = TASKS[row.task].augment
+    if augment is not None:
+        found["paper_protocol"] = paper_protocol(given, done.model, done.params, augment).to_json()
     shutil.rmtree(scratch, ignore_errors=True)
     return json.loads(
         json.dumps(
             {
-                "found": found.to_json(),
+                "found": found,
                 "epochs": done.epochs,
                 "spent": done.spent,
                 "seconds": seconds,

@@ -82,11 +82,13 @@ def _methods(task: str, cells: Sequence[Cell]) -> list[str]:
     first = TASKS[task].densities[0]
     here = [cell for cell in cells if cell.row.density == first]
     dense = next((cell for cell in here if cell.row.name == "dense" and not cell.row.large), None)
+    printed = _printed(task, first)
+    head = "| method | Task Acc | on members | MIA Acc | AUC | TPR at 1 % FPR | TM-score | passes | time / dense |"
     lines = [
         f"## {TASKS[task].title}, density {first:g}, {here[0].row.runs} runs",
         "",
-        "| method | Task Acc | on members | MIA Acc | AUC | TPR at 1 % FPR | TM-score | passes | time / dense |",
-        "|---|---|---|---|---|---|---|---|---|",
+        head + (" paper's protocol (confounded) | paper: Task, MIA, TM |" if printed else ""),
+        "|---" * (9 + 2 * bool(printed)) + "|",
     ]
     for cell in here:
         told = cell.found
@@ -96,9 +98,28 @@ def _methods(task: str, cells: Sequence[Cell]) -> list[str]:
         figures = [_show(told[key]) for key in ("task", "train", "mia", "auc")]
         lines.append(
             f"| {name} | {' | '.join(figures)} | {_show(told['tpr']['0.01'])} | {_show(told['tm'])} |"
-            f" {cell.spent:.0f} | {ratio} |"
+            f" {cell.spent:.0f} | {ratio} |" + (_beside(cell, printed) if printed else "")
         )
     return [*lines, ""]
+
+
+def _printed(task: str, density: float) -> dict[str, dict[str, str]]:
+    """The paper's rows for a task that it has, by method."""
+    data = {"cifar100": "CIFAR100", "cifar10": "CIFAR10"}.get(task, "")
+    found: dict[str, dict[str, str]] = {}
+    for row in paper_rows():
+        if row["data"] == data and float(row["density"]) == density and row["table"] != "11":
+            known = found.setdefault(row["method"], {})
+            known |= {name: value for name, value in row.items() if value}
+    return found
+
+
+def _beside(cell: Cell, printed: dict[str, dict[str, str]]) -> str:
+    """Cells for the paper's protocol and the paper's own figures."""
+    own = cell.found.get("paper_protocol")
+    told = printed.get(cell.row.name.partition(" (")[0], {})
+    figures = " / ".join(told.get(name, "") for name in ("task", "mia", "tm")) if told else ""
+    return f" {_show(own['confounded']) if own else ''} | {figures} |"
 
 
 def _ladder(task: str, cells: Sequence[Cell]) -> list[str]:

@@ -101,6 +101,7 @@ class SafeScale:
 SCALES: Mapping[str, SafeScale] = {
     "quick": SafeScale({"tab20": 3}, False),
     "small": SafeScale({"tab20": 3, "fashion": 3, "b3db": 3, "glosses": 2}, True, 10),
+    "paper": SafeScale({"cifar100": 1, "cifar10": 1}, True),
 }
 
 
@@ -137,7 +138,7 @@ def rows(scale: SafeScale) -> Sequence[Row]:
         found += [Row(task, name, first, runs) for name in names]
         wide = SIX if scale.every else ("SET",)
         found += [Row(task, name, density, runs) for density in others for name in wide]
-        if scale.every:
+        if scale.every and TASKS[task].large is not None:
             found += [Row(task, name, first, runs, large=True) for name in ("dense", "SET", "SafeCompress")]
     if scale.picks:
         found += [

@@ -93,7 +93,7 @@ def map_settings(setting: Setting) -> tuple[Setting, ...]:
     ]
     wide = [
         setting.at(width=512, batch_size=8, spread=spread, lr=1e-4, granularity="tensor")
-        for spread in (0.3, 0.5, 1.0)
+        for spread in (0.3, 0.5)
     ]
     more = [
         setting.at(width=128, batch_size=8, lr=1e-4, granularity="model"),
