@@ -258,7 +258,7 @@ def test_verdicts_follow_their_rules() -> None:
 
 def test_settings_and_their_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert len(SETS) == 9
-    assert len(map_settings(Setting())) == 17
+    assert len(map_settings(Setting())) == 16
     assert Setting(depth=0).network.widths == (128, 1)
     assert Setting(depth=2, width=5).network.widths == (128, 5, 5, 1)
     assert Setting().specs["1.58b 90%"] == "ternary(zeros=0.9)"
