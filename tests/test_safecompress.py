@@ -138,6 +138,15 @@ def test_what_was_kept_of_other_rounds_is_not_taken_up(tmp_path: Path) -> None:
     the_same(other, fit(QUICK.format("random"), setting(1)))
 
 
+def test_what_was_kept_and_is_damaged_is_not_taken_up(tmp_path: Path) -> None:
+    whole = fit(QUICK.format("tm"), setting(1, scratch=tmp_path))
+    state = next(tmp_path.glob("state-*"))
+    state.write_bytes(state.read_bytes()[:100])
+    the_same(fit(QUICK.format("tm"), setting(1, scratch=tmp_path)), whole)
+    (tmp_path / "course.json").write_text("{")
+    the_same(fit(QUICK.format("tm"), setting(1, scratch=tmp_path)), whole)
+
+
 def test_equal_candidates_are_no_difference() -> None:
     found = fit(ONE.format("random"))
     assert not any(each["difference"] for each in found.history["rounds"])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from discreet._json import dumps, loads, save
 from discreet._types import Float
+from discreet.compressors._course import Course, keep, kept
 from discreet.ensemble import Diverged
 from discreet.initial import Architecture, as_model
 from discreet.losses import LOSSES
@@ -42,32 +41,11 @@ from discreet.training import train
 from discreet.training_state import TrainingState
 from discreet.trajectory import Trajectory
 
-__all__ = ["Course", "Rounds"]
+__all__ = ["Rounds"]
 
 CHOICE = 6  # what ``stream`` draws for here
 
 Stack = Mapping[str, Tensor]
-
-
-@dataclass(eq=False)
-class Course:
-    """How far the rounds have come: all that is needed to go on.
-
-    Attributes:
-        state: Weights, moments, masks.
-        tracks: For each run the losses of its checkpoints so far on validation samples, for the indicator.
-        points: What was measured of the models that went on, round by round, as plain data.
-        rounds: What was measured of the candidates, and which was chosen.
-        extra: Epochs that were trained for candidates that did not go on, for each run.
-        scores: For each run the selection score of each round.
-    """
-
-    state: TrainingState
-    tracks: list[list[Float[np.ndarray, " sample"]]]
-    points: list[dict[str, Any]] = field(default_factory=list)
-    rounds: list[dict[str, Any]] = field(default_factory=list)
-    extra: list[int] = field(default_factory=list)
-    scores: list[list[tuple[float, float]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +83,10 @@ class Rounds:
         """
         total, plan = self.phase.recipe.epochs, self._plan
         times = [epoch for epoch in plan.times(total) if epoch + self.tune <= total]
-        course = self._resume(scratch)
+        course = kept(scratch, self._key())
         if course is None:
             course = self._begin(times[0] if times else total, progress)
-            self._keep(scratch, course)
+            keep(scratch, course, self._key())
         try:
             for number, epoch in enumerate(times):
                 if epoch < course.state.epoch:
@@ -119,7 +97,7 @@ class Rounds:
                 after = self._round(course, plan.schedule.rate(epoch, total))
                 until = times[number + 1] if number + 1 < len(times) else total
                 course = self._train_on(after, until)
-                self._keep(scratch, course)
+                keep(scratch, course, self._key())
             course = self._train_on(course, total)
         except Diverged as error:
             return course, f"stopped after epoch {course.state.epoch}, the last good one: {error}"
@@ -147,8 +125,7 @@ class Rounds:
         start = sparse_start(
             phase.model, phase.x, tuple(self._runs), self.seed, given, self._plan, found, kept
         )
-        course = Course(_nothing(), [[] for _ in self._runs], extra=[0] * len(self._runs))
-        course.scores = [[] for _ in self._runs]
+        course = Course.start(len(self._runs))
         progress("first training", 0.0)
         return self._train(course, until, init=close(start, masks), masks=masks)
 
@@ -401,41 +378,6 @@ class Rounds:
         ]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
-    def _keep(self, scratch: Path | None, course: Course) -> None:
-        """Write what the rounds need to go on: the state first, then the file that speaks of it."""
-        if scratch is None:
-            return
-        scratch.mkdir(parents=True, exist_ok=True)
-        epoch = course.state.epoch
-        course.state.save(scratch / f"state-{epoch}.safetensors")
-        told = {
-            "key": self._key(),
-            "epoch": epoch,
-            "tracks": [[losses.tolist() for losses in track] for track in course.tracks],
-            **{name: getattr(course, name) for name in ("points", "rounds", "extra", "scores")},
-        }
-        save(scratch / "course.json", dumps(told))
-        for old in scratch.glob("state-*.safetensors"):
-            if old.name != f"state-{epoch}.safetensors":
-                os.unlink(old)
-
-    def _resume(self, scratch: Path | None) -> Course | None:
-        """What was kept of the same rounds, or None."""
-        if scratch is None or not (scratch / "course.json").exists():
-            return None
-        told = loads((scratch / "course.json").read_bytes())
-        path = scratch / f"state-{told['epoch']}.safetensors"
-        if told["key"] != self._key() or not path.exists():
-            return None
-        return Course(
-            TrainingState.load(path),
-            [[np.array(losses) for losses in track] for track in told["tracks"]],
-            told["points"],
-            told["rounds"],
-            told["extra"],
-            [[(score, error) for score, error in each] for each in told["scores"]],
-        )
-
 
 def _told(
     run: int,
@@ -491,8 +433,3 @@ def _pick(
 def _gap(inside: Tensor, outside: Tensor) -> Tensor:
     """How much more the loss of others depends on a weight than that of members; 0 where it does not."""
     return (outside.abs() - inside.abs()).clamp_min(0)
-
-
-def _nothing() -> TrainingState:
-    empty = torch.zeros(0)
-    return TrainingState(0, {}, {}, empty.double(), empty.long(), empty.long(), "")
