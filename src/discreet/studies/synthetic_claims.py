@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -78,8 +78,9 @@ def _close(found: Estimate | None) -> Claim:
     verdict: Verdict = (
         "holds" if found.low >= _CLOSE else "does not" if found.high < _CLOSE else "cannot tell"
     )
-    beside = "holds" if found.covers(0.86) else "does not hold"
-    return Claim(said, verdict, f"{_told(found)}, which {beside} 0.86", rule)
+    beside = "inside" if found.covers(0.86) else "outside"
+    told = f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})".replace("-", "−")
+    return Claim(said, verdict, f"{told}; 0.86 lies {beside}", rule)
 
 
 def _by_mis(found: SetFound, a: str, b: str) -> int | None:
@@ -124,29 +125,27 @@ def _verdict(right: int, wrong: int, not_told: int) -> Verdict:
 
 
 def _runs_needed(sets: Sequence[SetFound]) -> Iterable[Claim]:
-    both = []
-    for said, curves in (
-        ("about 15 runs", [each.stability for each in sets]),
-        ("about 150 runs", [each.attack_stability for each in sets]),
+    for what, wanted, curves in (
+        ("r", 15, [each.stability for each in sets]),
+        ("the baseline MIS", 150, [each.attack_stability for each in sets]),
     ):
-        runs = min((curve.runs[-1] for curve in curves if curve.runs), default=0)
-        counts = [needed(curve) for curve in curves]
-        reached = sorted(count for count in counts if count is not None)
-        middle = (
-            float(np.median([count if count is not None else runs for count in counts])) if counts else 0.0
-        )
-        both.append((said, runs, middle, len(reached)))
-    for (said, runs, middle, reached), what in zip(both, ("r", "the baseline MIS"), strict=True):
-        wanted = 15 if what == "r" else 150
-        verdict: Verdict = "cannot tell"
-        if runs >= _ENOUGH:
-            verdict = "holds" if wanted / 2 <= middle <= 2 * wanted else "does not"
+        drawn = [curve for curve in curves if len(curve.runs) > 1]
+        runs = min((curve.runs[-1] for curve in drawn), default=0)
+        counts = [needed(curve) for curve in drawn]
+        reached = [count for count in counts if count is not None]
+        found, verdict = "not drawn at this scale", cast("Verdict", "cannot tell")
+        if drawn:
+            middle = float(np.median([runs if count is None else count for count in counts]))
+            found = f"a median of {middle:g} of {runs} runs; before the last in {len(reached)} of {len(drawn)} sets"
+            if runs >= _ENOUGH:
+                verdict = "holds" if wanted / 2 <= middle <= 2 * wanted else "does not"
         yield Claim(
-            f"The ranking by {what} agrees with that of 300 runs (Spearman 0.9) after {said} (section 4.1, Figure 2)",
+            f"The ranking by {what} agrees with that of 300 runs (Spearman 0.9) after about {wanted} runs"
+            " (section 4.1, Figure 2)",
             verdict,
-            f"a median of {middle:g} of {runs} runs; reached before the last in {reached} of {len(sets)} data sets",
-            f"holds: half to twice as many; what would tell: {_ENOUGH} runs, since a subset agrees with all"
-            " the sooner the fewer they are",
+            found,
+            f"holds: half to twice as many; what would tell: {_ENOUGH} runs, since a subset agrees with all the"
+            " sooner the fewer they are",
         )
 
 

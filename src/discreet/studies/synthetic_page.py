@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from discreet.estimate import Estimate
+from discreet.stability import Curve
 from discreet.studies.synthetic_found import MapRow, SetFound, Synthetic, needed
 from discreet.studies.synthetic_setting import FULL, NAMES
 
@@ -100,11 +101,11 @@ def to_markdown(found: Synthetic) -> str:
         "|---|---|---|---|---|---|",
     ]
     for each in found.sets:
-        counts = (needed(c) for c in (each.stability, each.attack_stability, each.threshold_stability))
+        curves = (each.stability, each.attack_stability, each.threshold_stability)
         lines.append(
             f"| {each.setting.name} | {each.optimum:.2f} | {_show(each.agreement['mean', 'full'])} |"
             f" {_show(each.agreement['median', 'full'])} | {', '.join(each.left_out) or 'none'} |"
-            f" {', '.join('not reached' if count is None else str(count) for count in counts)} |"
+            f" {', '.join(map(_needed, curves))} |"
         )
     names = list(NAMES)
     lines += [
@@ -176,6 +177,11 @@ def _map_line(row: MapRow) -> str:
         f" {_show(row.agreement['median'])} |"
         f" {min(mis):.2f} to {max(mis):.2f} |"
     )
+
+
+def _needed(curve: Curve) -> str:
+    count = needed(curve)
+    return str(count) if count is not None else "not reached" if len(curve.runs) > 1 else "not drawn"
 
 
 def _r(found: SetFound, name: str) -> str:
