@@ -78,7 +78,7 @@ _EMBEDDERS = ("ecfp4", "descriptors", "rxnfp")
 _SHORTER = ("ecfp4(bits=1024)", "descriptors", "rxnfp")  # half the bits, half the time
 
 SCALES: Mapping[str, MoleculeScale] = {
-    "small": MoleculeScale(("AMES", "BBB Martins", "freesolv", "solubility", "logbb"), _SHORTER, most=3000),
+    "small": MoleculeScale(("AMES", "BBB Martins", "freesolv", "solubility"), _SHORTER, most=3000),
     "paper": MoleculeScale(
         (
             "AMES",

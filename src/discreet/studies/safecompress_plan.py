@@ -49,6 +49,8 @@ METHODS: Mapping[str, str] = {
     "pick: constrained": "safecompress(rule='constrained')",
     "pick: indicator": "safecompress(rule='indicator')",
     "pick: TPR at 1 % FPR": "safecompress(rule='constrained', test=\"modified(metric='tpr@0.01')\")",
+    "long: TM-score": "safecompress(rule='tm', interval=6, tune=4)",
+    "long: random": "safecompress(rule='random', interval=6, tune=4)",
     "growth: held-out": "safecompress(rule='random', growth='held-out')",
     "growth: gap": "safecompress(rule='random', growth='gap')",
     "white-box loop": "safecompress(rule='tm', test='whitebox')",
@@ -67,7 +69,7 @@ QUICK = ("dense", "dense, stopped early", "Pr", "static mask", "SET", "RigL", "S
 PICKS = (
     "SET",
     "SafeCompress",
-    *(name for name in METHODS if name.startswith(("pick", "growth"))),
+    *(name for name in METHODS if name.startswith(("pick", "long", "growth"))),
 )
 TEXT = (
     "dense",
