@@ -289,10 +289,11 @@ def test_settings_and_their_words(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "expected int for width, got 'x'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_theorem_on_exact_classes_and_real_trajectories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scale = theorem.Scale((16, 32), 3, 60, ((10, 100, 40_000), (10, 50)))
+    scale = theorem.Scale((16, 32), 2, 60, ((10, 100, 40_000), (10, 50)))
     monkeypatch.setitem(theorem.SCALES, "tiny", scale)
     page = theorem.run(tmp_path, "tiny")
     told = loads((tmp_path / "study.json").read_text("utf-8"))
@@ -300,7 +301,7 @@ def test_the_theorem_on_exact_classes_and_real_trajectories(
     rows = {(row["name"], row["n"]): row for row in told["exact"]}
     assert ("two values, gap 0.2", 40_000) not in rows  # exp(-816) is no number
     for row in rows.values():
-        assert 0 <= row["by_loss"] <= row["leak"] <= 1
+        assert 0 <= row["by_loss"] <= row["leak"] * (1 + 1e-9) < 1
         assert row["rate"] > row["r"]
     assert {row["n"] for row in told["trajectories"]} == {16, 32}
     for row in told["trajectories"]:
