@@ -45,7 +45,7 @@ EARLIER: dict[tuple[str, float], tuple[float, float, float, float]] = {
     ("set(grow='least_gradient')", 0.1): (0.689, 0.628, 0.525, 1.196),
     ("set+hamp(gamma=0.65,alpha=0.01)", 0.1): (0.672, 0.621, 0.523, 1.188),
     ("set+relaxloss(alpha=1.2)", 0.1): (0.693, 0.633, 0.528, 1.198),
-    ("static+dpsgd(noise=0.6)", 0.1): (0.476, 0.461, 0.515, 0.896),
+    ("static+dpsgd(noise=0.6,clip=0.5)", 0.1): (0.476, 0.461, 0.515, 0.896),
     ("safecompress(rule='tm')", 0.1): (0.746, 0.648, 0.550, 1.180),
     ("safecompress(rule='random')", 0.1): (0.742, 0.647, 0.551, 1.175),
     ("safecompress(rule='least')", 0.1): (0.751, 0.648, 0.556, 1.166),
