@@ -103,6 +103,7 @@ def to_markdown(found: Molecules) -> str:
         _sizes(found),
         _verdicts(claims(found, cells)),
         *_all_tables(found, cells),
+        _own_shares(tables(found, own=True)),
         *(_security(found, name) for name in found.tasks),
         *(f"Left out: {name}. {why}" for name, why in found.left_out.items()),
     ]
@@ -151,6 +152,15 @@ def _all_tables(found: Molecules, cells: Mapping[tuple[str, str, str], Cell]) ->
         head = [title, *(SHORT[v] for v in _ORDER)]
         yield _table(head, rows)
         yield _table([f"{title}: 95 % intervals", *head[1:]], ends)
+
+
+def _own_shares(cells: Mapping[tuple[str, str, str], Cell]) -> str:
+    """What is kept where every variant takes the checkpoint of its own lowest validation loss."""
+    rows = [
+        [f"{name}, {metric}", *(_share(cells[metric, name, v].share) for v in _ORDER)]
+        for metric, name in dict.fromkeys((m, n) for m, n, _ in cells)
+    ]
+    return _table([f"share of the original, {_OWN}", *(SHORT[v] for v in _ORDER)], rows)
 
 
 def _shown(cell: Cell, metric: str) -> str:
