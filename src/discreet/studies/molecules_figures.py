@@ -121,7 +121,7 @@ def _deciding(found: Molecules) -> bytes:
             below.set_ylabel("share of runs it decides", fontsize=7)
         above.set_xlabel("rank of its loss", fontsize=7)
         below.set_xlabel("rank of the deciding candidate", fontsize=7)
-    axes[0][0].legend(fontsize=5, frameon=False)
+    axes[1][0].legend(*axes[0][0].get_legend_handles_labels(), fontsize=6, loc="upper right", frameon=False)
     return _svg(figure)
 
 
