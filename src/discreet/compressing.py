@@ -76,7 +76,7 @@ def jobs_of(spec: CompressSpec) -> list[Job]:
     Example:
         >>> from discreet.spec.sections import Compress, Data, Model
         >>> spec = CompressSpec(Data("tab20"), Model(hidden=(8,)), compress=Compress("set", controls=("dense",)))
-        >>> [(job.part, job.method) for job in jobs_of(spec)]
+        >>> [(job.part, bare(job.method)) for job in jobs_of(spec)]
         [('method', 'set'), ('control', 'dense')]
     """
     method = methods.parse(spec.compress.method)
