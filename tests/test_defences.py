@@ -693,5 +693,5 @@ def test_a_loss_of_the_users_own_is_kept() -> None:
 
 
 def test_other_settings_are_another_loss() -> None:
-    names = {loss_of(spec).__name__ for spec in ("re2", "re2(beta=0.2)", "hamp", "hamp(gamma=0.5)")}
+    names = {loss_of(spec).__name__ for spec in ("re2", "re2(beta=0.2)", "hamp", "hamp(gamma=0.7)")}
     assert len(names) == 4

@@ -71,6 +71,7 @@ def test_models_fit_the_budget(name: str, defence: str) -> None:
         assert name not in DENSE or own == whole
 
 
+@pytest.mark.slow
 @every
 def test_same_seed_same_bytes(name: str) -> None:
     one, again = made(name), made.__wrapped__(name)
@@ -83,6 +84,7 @@ def test_same_seed_same_bytes(name: str) -> None:
     assert not torch.equal(one.params[first], other.params[first])
 
 
+@pytest.mark.slow
 @every
 def test_a_run_does_not_depend_on_the_others(name: str) -> None:
     two, three = made(name), made(name, runs=3)
