@@ -34,6 +34,7 @@ def test_one_weight_moves_one_level(spec: str) -> None:
         neighbours({"a": torch.ones(3)}, 1, np.random.default_rng(0))
 
 
+@pytest.mark.slow
 def test_more_candidates_never_raise_r_and_workers_change_nothing() -> None:
     setup = Setup(width=6, runs=4, pooled=2, steps=4, epochs=5, evaluation=200, attacked=12)
     found = candidates(setup, workers=1)

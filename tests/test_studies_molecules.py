@@ -144,6 +144,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Molecules]:
     return folder, molecules(folder / "run", scale=TINY, csv={"AMES": table}, workers=1)
 
 
+@pytest.mark.slow
 def test_everything_is_measured_and_written(made: tuple[Path, Molecules]) -> None:
     folder, found = made
     assert list(found.tasks) == ["HydrationFreeEnergy FreeSolv", "AMES"]
@@ -200,6 +201,7 @@ def test_the_full_row_is_the_model_of_a_plain_training(made: tuple[Path, Molecul
     np.testing.assert_allclose(row.outputs[0, 2], outputs.numpy(), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_stopped_study_goes_on_to_the_same_bytes(made: tuple[Path, Molecules]) -> None:
     folder, found = made
     csv = {"AMES": folder / "ames.csv"}
@@ -224,6 +226,7 @@ def test_a_stopped_study_goes_on_to_the_same_bytes(made: tuple[Path, Molecules])
 
 
 @needs_data
+@pytest.mark.slow
 def test_what_cannot_be_had_is_left_out_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scale = MoleculeScale(
         ("freesolv", "hERG"), ("ecfp4(bits=16)", "molr"), runs=2, epochs=2, every=1, hidden=2
@@ -282,6 +285,7 @@ def verdicts(found: Molecules) -> dict[str, Claim]:
     return {claim.says.split(" ")[0] + claim.where: claim for claim in claims(found, tables(found))}
 
 
+@pytest.mark.slow
 def test_verdicts_on_planted_results() -> None:
     costly = {v: 0.6 if v in STRONG else 2.0 for v in VARIANTS}  # AUROC 0.66 against 0.92
     found = verdicts(planted(costly, STRONG))
@@ -296,6 +300,7 @@ def test_verdicts_on_planted_results() -> None:
     assert ten["Thesection 4.3, Table 3"].verdict in ("holds", "cannot tell")
 
 
+@pytest.mark.slow
 def test_verdicts_on_regression() -> None:
     coarse = (*STRONG, "uniform(bits=2)", "uniform(bits=3)")
     gone = verdicts(planted({v: -0.5 if v in coarse else 0.9 for v in VARIANTS}, STRONG, task="regression"))

@@ -331,7 +331,7 @@ def _low_ranks(found: Molecules) -> Claim:
         "holds" if ends[0] >= 0.9 else "does not" if ends[1] < 0.75 else "cannot tell",
         f"the deciding checkpoint is in the lowest tenth by loss in {percent(part)} ({percent(ends[0])} to "
         f"{percent(ends[1])}) of {whole(total)} runs; fewest for {worst}, "
-        f"{percent(float(np.mean(by_variant_[worst])))}; by chance it would be 10 %",
+        f"{percent(float(np.mean(by_variant_[worst] or [1.0])))}; by chance it would be 10 %",
         ""
         if ends[0] >= 0.9 or ends[1] < 0.75
         else f"a stricter or laxer threshold: {number(part, 2)} lies between",
