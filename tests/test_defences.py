@@ -412,6 +412,7 @@ def test_the_adversary_is_never_masked_and_never_released() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_adversary_makes_the_model_tell_less() -> None:
     """Planted: a model that knows its few members by heart; a strong term brings their loss nearer to others'."""
     found = []

@@ -47,7 +47,14 @@ def test_the_spec_round_trips_and_the_file_says_what_it_is(name: str) -> None:
 
 
 @every
-@pytest.mark.parametrize("defence", ["", pytest.param("+advreg(warmup=1)", marks=pytest.mark.slow), "+dmp"])
+@pytest.mark.parametrize(
+    "defence",
+    [
+        "",
+        pytest.param("+advreg(warmup=1)", marks=pytest.mark.slow),
+        pytest.param("+dmp", marks=pytest.mark.slow),
+    ],
+)
 def test_models_fit_the_budget(name: str, defence: str) -> None:
     done = made(name + defence)
     task = setting(2, dtype=torch.float64)
@@ -115,6 +122,7 @@ def test_nor_where_a_teacher_saw_the_members(name: str, teaching: str) -> None:
     assert made(f"{name}+{teaching}+dpsgd").epsilon is None
 
 
+@pytest.mark.slow
 @every
 def test_a_teacher_counts(name: str) -> None:
     assert made(f"{name}+dmp").spent > made(name).epochs
