@@ -1,4 +1,4 @@
-"""The candidate that leaks least: the first option of "Safety and Performance, Why not Both?" (2022), section 4.3.3."""
+"""The one that leaks least: the first option of "Safety and Performance, Why not Both?" (2022), section 4.3.3."""
 
 from __future__ import annotations
 
