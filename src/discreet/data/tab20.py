@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ def load(samples: int = 20_000, *, seed: int = 0) -> Samples:
         raise DataError(
             "tab20 is made by scikit-learn, which is not installed: pip install 'discreet[compress]'"
         ) from error
-    raw, y = make_classification(
+    made: Any = make_classification(
         samples,
         n_features=20,
         n_informative=10,
@@ -45,6 +46,7 @@ def load(samples: int = 20_000, *, seed: int = 0) -> Samples:
         flip_y=0.2,
         random_state=seed,
     )
+    raw, y = made
     x = ((raw - raw.mean(axis=0)) / raw.std(axis=0)).astype(np.float32)
     y = y.astype(np.int64)
     return Samples(
