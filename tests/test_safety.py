@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from discreet._find import SpecError
+from discreet.estimate import Estimate
+from discreet.release_audit import _ratio, check_tests, mean_of_runs
 from discreet.safety import Found, parse
 from discreet.safety._judge import best_threshold, decided, judge
 from discreet.safety.attribute import Attribute
@@ -141,3 +143,27 @@ def test_an_attacker_who_holds_two_versions_knows_more() -> None:
     test = parse("odds(metric='auc')")
     alone, together = test([one], seeds=[1])[0], test([both], seeds=[1])[0]
     assert together.leak > alone.leak + 0.02
+
+
+def test_an_audit_takes_attacks_that_tell_an_accuracy() -> None:
+    for spec in ("modified(metric='auc')", "attribute", "basket(weights=(1.0, 2.0))"):
+        with pytest.raises(ValueError, match="tests: expected membership attacks that tell an accuracy, got"):
+            check_tests([spec], "ce")
+    with pytest.raises(ValueError, match="'modified' reads classes, but the task is a regression"):
+        check_tests(["modified"], "mse")
+    with pytest.raises(ValueError, match="tests: expected at least one, got none"):
+        check_tests([], "ce")
+
+
+def test_runs_that_agree_are_no_certainty_and_intervals_end_where_the_figure_does() -> None:
+    one = Estimate(0.5, 0.5, 0.54, 400, 0.95)
+    found = mean_of_runs([one] * 4, within=(0.5, 1.0))
+    assert (found.value, found.low) == (0.5, 0.5)
+    assert found.high == pytest.approx(0.51)
+    wide = mean_of_runs([Estimate(v, v, v, 1, 0.95) for v in (0.52, 0.62)], within=(0.5, 1.0))
+    assert (wide.low, wide.high) == (0.5, 1.0)
+
+
+def test_the_tm_score_of_a_model_worse_than_the_mean_has_its_interval() -> None:
+    found = _ratio(Estimate(-0.2, -0.4, 0.1, 50, 0.95), Estimate(0.6, 0.5, 0.7, 50, 0.95))
+    assert (found.low, found.high) == (pytest.approx(-0.8), pytest.approx(0.2))

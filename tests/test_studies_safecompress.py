@@ -16,7 +16,7 @@ from discreet.release_audit import mean_of_runs
 from discreet.studies import safecompress_page
 from discreet.studies.compression_tasks import TASKS, Encoder, setting
 from discreet.studies.safecompress import Cell, SafeStudy, safecompress
-from discreet.studies.safecompress_claims import claims, less
+from discreet.studies.safecompress_claims import SEVEN, claims, less
 from discreet.studies.safecompress_plan import METHODS, QUICK, SCALES, SIX, TEXT, Row, SafeScale, rows
 
 
@@ -57,7 +57,7 @@ def test_every_method_of_the_plan_can_be_read() -> None:
 
 
 def test_planted_verdicts() -> None:
-    best = {"SafeCompress": 0.52, "dense": 0.7, "SET": 0.52, "Pr-DMP": 0.6, "pick: random": 0.55}
+    best = {"SafeCompress": 0.52, "dense": 0.7, "SET": 0.52, "pick: random": 0.55} | dict.fromkeys(SEVEN, 0.6)
     found = verdicts(best)
     assert found["SafeCompress has a higher TM-score than every baseline (Tables 4 to 6)"] == "holds"
     assert found["it leaks less than the big model (section 6.3)"] == "holds"
@@ -70,6 +70,22 @@ def test_planted_verdicts() -> None:
     )
     unsure = verdicts(best, noise=0.2)
     assert unsure["pick: TM-score is better than a random pick of equal cost (TM)"] == "cannot tell"
+
+
+def test_one_run_or_missing_baselines_tell_nothing() -> None:
+    figures = {"SafeCompress": 0.52, "dense": 0.7} | dict.fromkeys(SEVEN, 0.6)
+    one = tuple(cell(name, mia, runs=1) for name, mia in figures.items())
+    study = SafeStudy(SafeScale({"tab20": 1}, True), 0, one, ())
+    assert {each.verdict for each in claims(study)} == {"cannot tell"}
+    del figures["KD-DP"]
+    found = verdicts(figures)
+    higher = "SafeCompress has a higher TM-score than every baseline (Tables 4 to 6); 1 of 7 were not run"
+    assert found[higher] == "cannot tell"
+
+
+def test_longer_horizons_have_a_control_of_their_own() -> None:
+    found = verdicts({"pick: random": 0.52, "long: random": 0.6, "long: TM-score": 0.55})
+    assert found["long: TM-score is better than a random pick of equal cost (TM)"] == "holds"
 
 
 def test_differences_are_run_by_run() -> None:

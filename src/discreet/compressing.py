@@ -30,7 +30,7 @@ from discreet.estimate import Estimate
 from discreet.initial import Architecture
 from discreet.mlp import MLP
 from discreet.phase import Outcome, Progress, Setting
-from discreet.release_audit import assess
+from discreet.release_audit import assess, check_tests
 from discreet.roles import Roles, Sizes, deal
 from discreet.sparse import Plan
 from discreet.spec import CompressSpec, Loaded, Source, SpecFileError, load_data, load_model
@@ -153,6 +153,7 @@ def compress(
     loss = spec.train.loss
     if not isinstance(loss, str):
         raise SpecFileError(f"{source.at('train', 'loss')}: expected bce, ce or mse")
+    spec = _suited(spec, source, loss)
     model, narrow, notes = load_model(spec.model, source, data, loss)
     store = Store(folder)
     with store.lock():
@@ -208,6 +209,24 @@ def _units(
                 work.store.folder, setting, outcome, work.spec.export, tests=work.spec.safety.audit
             )
     return units, left, failed, shipped
+
+
+def _suited(spec: CompressSpec, source: Source, task: str) -> CompressSpec:
+    """The spec with the attacks that its task allows, where it names none.
+
+    Raises:
+        SpecFileError: Attacks that the audit cannot use, or that read classes where there are none.
+    """
+    own, default = spec.safety, spec_sections.Safety()
+    if task == "mse":
+        plain = {"test": "loss", "audit": ("loss",)}
+        unset = {name: each for name, each in plain.items() if getattr(own, name) == getattr(default, name)}
+        own = replace(own, **unset)
+    try:
+        check_tests(own.audit, task)
+    except ValueError as error:
+        raise SpecFileError(f"{source.at('safety', 'audit')}: {error}") from error
+    return replace(spec, safety=own)
 
 
 def _prepare(
@@ -369,7 +388,9 @@ def _told(work: _Work, setting: Setting, job: Job, outcome: Outcome, progress: P
         "notes": list(outcome.notes),
         "epsilon": None if outcome.epsilon is None else list(outcome.epsilon),
         "audit": audit,
-        "history": json.loads(json.dumps({n: outcome.history[n] for n in HISTORY if n in outcome.history})),
+        "history": json.loads(
+            json.dumps({n: outcome.history[n] for n in HISTORY if n in outcome.history}, sort_keys=True)
+        ),
     }
 
 

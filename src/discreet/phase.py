@@ -21,6 +21,7 @@ from discreet.performance import check_metric
 from discreet.recipe import Recipe
 from discreet.roles import Roles
 from discreet.sparse import Plan, train_sparse
+from discreet.sparse.counts import check_density
 from discreet.training import train
 from discreet.training_inputs import tensors
 from discreet.training_paths import Batch, Gradients
@@ -66,6 +67,7 @@ class Setting:
         scratch: Folder where long work keeps what it needs to go on after a stop; None: it starts anew.
 
     Raises:
+        SparseError: A density that is none.
         ValueError: No such task, roles that point nowhere, or a member and a non-member with the same input.
     """
 
@@ -100,6 +102,7 @@ class Setting:
             raise ValueError(f"roles: expected positions below {len(self.x)}, got {most}")
         _check_copies(self.x, self.roles)
 
+        check_density(self.density)
         check_metric(self.metric, self.kind)
         if self.attribute is not None and len(self.attribute) != len(self.x):
             raise ValueError(
@@ -368,7 +371,7 @@ def _check_copies(x: Tensor, roles: Roles) -> None:
     for number in range(roles.runs):
         members = {digest[place] for place in roles.fit[number].tolist()}
         for name, places in roles.parts():
-            if name.endswith("_in") or name in ("test", "validation", "reference"):
+            if name.endswith("_in") or name in ("test", "validation"):
                 continue
             copies = [place for place in places[number].tolist() if digest[place] in members]
             if copies:

@@ -18,11 +18,11 @@ from discreet.initial import Architecture
 from discreet.model_seeds import stream
 from discreet.performance import performance
 from discreet.phase import Setting
-from discreet.safety import Found, parse
+from discreet.safety import Found, SafetyTest, parse
 from discreet.safety._judge import LEVEL, judge
 from discreet.seen import cases, outputs_on
 
-__all__ = ["TESTS", "Assessment", "assess", "mean_of_runs"]
+__all__ = ["TESTS", "Assessment", "assess", "check_tests", "mean_of_runs"]
 
 TESTS = ("modified", "loss", "odds")
 """Attacks of an audit by default. The strongest one counts."""
@@ -65,7 +65,11 @@ class Assessment:
 
 
 def assess(
-    setting: Setting, model: Architecture, params: Mapping[str, Tensor], *, tests: Sequence[str] = TESTS
+    setting: Setting,
+    model: Architecture,
+    params: Mapping[str, Tensor],
+    *,
+    tests: Sequence[str] | None = None,
 ) -> Assessment:
     """Audit models on the samples that were kept for it.
 
@@ -73,24 +77,22 @@ def assess(
         setting: The task.
         model: The models' architecture.
         params: The stack, one model a run.
-        tests: Safety tests that score samples, by spec string.
+        tests: Safety tests that score samples and tell an accuracy, by spec string; None: ``TESTS``, or the loss
+            alone where there are no classes.
 
     Raises:
-        ValueError: No tests, or one that gives no scores.
+        ValueError: As ``check_tests``.
     """
-    if not tests:
-        raise ValueError("tests: expected at least one, got none")
-    methods = {spec: parse(spec) for spec in tests}
+    tests = (("loss",) if setting.kind == "mse" else TESTS) if tests is None else tests
+    methods = check_tests(tests, setting.kind)
     needs = frozenset().union(*(test.needs for test in methods.values()))
     shown = cases(setting, model, {"": params}, setting.roles.audit, needs)[""]
     seeds = [int(stream(setting.seed, run, AUDIT).integers(2**62)) for run in range(setting.runs)]
     found = {spec: test(shown, seeds=seeds) for spec, test in methods.items()}
     member = [case.judged_member for case in shown]
-    strongest: list[Found] = []
-    for run in range(setting.runs):
-        strongest.append(max((each[run] for each in found.values()), key=lambda each: each.leak))
-        if strongest[-1].scores is None:
-            raise ValueError("tests: expected membership attacks, got one that scores no samples")
+    strongest = [
+        max((each[run] for each in found.values()), key=lambda each: each.leak) for run in range(setting.runs)
+    ]
     tasks, fits = (
         _performance(setting, model, params, setting.roles.test),
         _performance(setting, model, params, setting.roles.audit.judged_in),
@@ -101,14 +103,15 @@ def assess(
         for fpr in FPRS
     }
     floor = [_floored(each.value) for each in strongest]
+    bounds = (0.0, 1.0) if setting.kind != "mse" and ":" not in setting.metric else (-math.inf, math.inf)
     tms = [_ratio(task, mia) for task, mia in zip(tasks, floor, strict=True)]
     return Assessment(
-        mean_of_runs(tasks),
-        mean_of_runs(fits),
-        {spec: mean_of_runs([run.value for run in each]) for spec, each in found.items()},
-        mean_of_runs(floor),
-        mean_of_runs(aucs),
-        {fpr: mean_of_runs(each) for fpr, each in rates.items()},
+        mean_of_runs(tasks, within=bounds),
+        mean_of_runs(fits, within=bounds),
+        {spec: mean_of_runs([run.value for run in each], within=(0.0, 1.0)) for spec, each in found.items()},
+        mean_of_runs(floor, within=(0.5, 1.0)),
+        mean_of_runs(aucs, within=(0.0, 1.0)),
+        {fpr: mean_of_runs(each, within=(0.0, 1.0)) for fpr, each in rates.items()},
         mean_of_runs(tms),
         tuple(
             {"task": task.value, "mia": mia.value, "tm": tm.value}
@@ -117,10 +120,45 @@ def assess(
     )
 
 
-def mean_of_runs(values: Sequence[Estimate]) -> Estimate:
+def check_tests(tests: Sequence[str], task: str) -> dict[str, SafetyTest]:
+    """The tests of an audit.
+
+    Args:
+        tests: Spec strings.
+        task: ``"bce"``, ``"ce"`` or ``"mse"``.
+
+    Raises:
+        SpecError: No such test.
+        ValueError: None at all, one that does not tell an accuracy of accusations, or one that needs classes where
+            there are none.
+
+    Example:
+        >>> list(check_tests(["loss"], "mse"))
+        ['loss']
+    """
+    if not tests:
+        raise ValueError("tests: expected at least one, got none")
+    methods = {spec: parse(spec) for spec in tests}
+    for spec, test in methods.items():
+        weighted = getattr(test, "weights", None) is not None
+        if "attribute" in test.needs or weighted or getattr(test, "metric", "accuracy") != "accuracy":
+            raise ValueError(f"tests: expected membership attacks that tell an accuracy, got {spec!r}")
+        if task == "mse" and spec.partition("(")[0] in ("modified", "odds", "blackbox", "whitebox", "basket"):
+            raise ValueError(f"tests: {spec!r} reads classes, but the task is a regression; use 'loss'")
+    return methods
+
+
+def mean_of_runs(
+    values: Sequence[Estimate], *, within: tuple[float, float] = (-math.inf, math.inf)
+) -> Estimate:
     """The mean over runs with a t interval; of one run, what it says itself.
 
-    Runs draw their samples from one pool, so for new data the interval is a little too narrow.
+    The interval is at least as wide as the runs' own intervals make that of their mean, so runs that agree by chance
+    are not taken for certainty. Runs draw their samples from one pool: for new data it is a little too narrow.
+
+    Args:
+        values: One a run.
+        within: What the mean can be; the interval ends there.
 
     Example:
         >>> one = Estimate(0.6, 0.5, 0.7, 100, 0.95)
@@ -134,7 +172,10 @@ def mean_of_runs(values: Sequence[Estimate]) -> Estimate:
     numbers = np.array([each.value for each in values])
     n, mean = len(numbers), float(numbers.mean())
     half = float(special.stdtrit(n - 1, (1 + LEVEL) / 2) * numbers.std(ddof=1) / math.sqrt(n))
-    return Estimate(mean, mean - half, mean + half, n, LEVEL, "t interval over runs")
+    own = math.sqrt(sum(((each.high - each.low) / 2) ** 2 for each in values)) / n
+    half = max(half, own)
+    low, high = max(within[0], mean - half), min(within[1], mean + half)
+    return Estimate(mean, min(low, mean), max(high, mean), n, LEVEL, "t interval over runs")
 
 
 def _performance(
@@ -163,6 +204,5 @@ def _floored(value: Estimate) -> Estimate:
 def _ratio(task: Estimate, mia: Estimate) -> Estimate:
     """Task over mia, with the ends that both intervals allow."""
     how = "ends of both intervals (wider than needed)"
-    return Estimate(
-        task.value / mia.value, task.low / mia.high, task.high / mia.low, min(task.n, mia.n), LEVEL, how
-    )
+    ends = [end / other for end in (task.low, task.high) for other in (mia.low, mia.high)]
+    return Estimate(task.value / mia.value, min(ends), max(ends), min(task.n, mia.n), LEVEL, how)

@@ -37,6 +37,13 @@ from discreet.spec.sections import Export
 
 __all__ = ["RUN", "Shipped", "module_of", "one_run", "ship"]
 
+FILES = (
+    "model.sparse.safetensors",
+    "masks.safetensors",
+    "model.safetensors",
+    "model.onnx",
+    "model.quantized.safetensors",
+)
 RUN = 0
 """The run whose model ships; picking the best by its audit would spoil the audit."""
 
@@ -90,6 +97,8 @@ def ship(
     def audited(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         return _audit(assess(own, outcome.model, {n: v[None] for n, v in tensors.items()}, tests=tests))
 
+    for name in FILES:  # of an earlier call with other formats: nobody audited them with this model
+        (folder / name).unlink(missing_ok=True)
     path = folder / "model.sparse.safetensors"
     saved = save_sparse(path, state, masks or None, values=export.values or None)
     back = load_sparse(path)

@@ -53,7 +53,7 @@ class TrainingState:
         for slot, stack in (*self.moments.items(), ("masks", self.masks)):
             tensors |= {f"{slot}/{name}": value.contiguous() for name, value in stack.items()}
         tensors |= {f"model/{name}": getattr(self, name) for name in ("best", "waited", "stopped")}
-        about = {"schema": SCHEMA, "epoch": str(self.epoch), "key": self.key}
+        about = {"schema": SCHEMA, "epoch": str(self.epoch), "key": self.key, "order": list(tensors)}
         with draft(Path(path)) as aside:
             save_file(tensors, aside, {"discreet": json.dumps(about, sort_keys=True)})
         return Path(path)
@@ -68,7 +68,10 @@ class TrainingState:
         try:
             with safe_open(path, "pt") as file:
                 about = json.loads((file.metadata() or {}).get("discreet", "{}"))
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+                names = (
+                    about.get("order") or file.keys()
+                )  # the file sorts them; their order ships with the model
+                tensors = {name: file.get_tensor(name) for name in names}
         except (SafetensorError, json.JSONDecodeError) as error:
             raise ValueError(f"{path}: not a training state: {error}") from error
         if about.get("schema") != SCHEMA:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+import torch
+
 from discreet import _find
 from discreet.compressors._rounds import Rounds
 from discreet.phase import Defence, Outcome, Progress, Setting, defended, finished, fresh_phase
@@ -106,13 +108,15 @@ class Safecompress:
         course, note = rounds.go(progress, setting.scratch)
         share = phase.subsets.shape[1] / setting.roles.fit.shape[1]
         extra = sum(course.extra) / len(course.extra)
+        stopped = course.state.stopped.double()  # runs that lost patience trained less
+        epochs = float(stopped.where(stopped > 0, torch.tensor(float(course.state.epoch)).double()).mean())
         return Outcome(
             _find.spec(self, "discreet.compressors"),
             setting.model if phase.released is None else phase.released,
             finished(phase, course.state.params),
             {name: mask.bool() for name, mask in course.state.masks.items()},
-            course.state.epoch * share,
-            spent + (course.state.epoch + extra) * share,
+            epochs * share,
+            spent + (epochs + extra) * share,
             (*phase.remarks, note) if note else phase.remarks,
             phase.epsilon,
             {"points": course.points, "rounds": course.rounds, "extra": course.extra},

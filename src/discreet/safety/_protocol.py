@@ -102,7 +102,11 @@ class Found:
         """Half of the width of the interval, scaled to one standard error."""
         from scipy import special
 
-        return float((self.value.high - self.value.low) / 2 / special.ndtri((1 + self.value.level) / 2))
+        error = float((self.value.high - self.value.low) / 2 / special.ndtri((1 + self.value.level) / 2))
+        # The leak of an error is one over it, up to a factor: the relative sizes are the same.
+        return (
+            error * self.leak / self.value.value if self.metric == "mae" and self.value.value > 0 else error
+        )
 
 
 @runtime_checkable

@@ -75,9 +75,12 @@ def _of_task(task: str, cells: Mapping[tuple[str, float], Cell]) -> list[Claim]:
 
     found = []
     beaten = [each for name in SEVEN for each in pair("SafeCompress", name, "tm")]
-    found += _claim(
-        "SafeCompress has a higher TM-score than every baseline (Tables 4 to 6)", task, beaten, _above
-    )
+    higher = "SafeCompress has a higher TM-score than every baseline (Tables 4 to 6)"
+    missing = len(SEVEN) - len(beaten)
+    if missing and beaten:
+        found.append(Claim(f"{higher}; {missing} of 7 were not run", task, "cannot tell", tuple(beaten)))
+    else:
+        found += _claim(higher, task, beaten, _above)
     safer = pair("SafeCompress", "dense", "mia")
     found += _claim("it leaks less than the big model (section 6.3)", task, safer, _below)
     near = pair("SafeCompress", "dense", "task")
@@ -109,18 +112,22 @@ def _of_task(task: str, cells: Mapping[tuple[str, float], Cell]) -> list[Claim]:
 
 def _picks(study: SafeStudy, task: str) -> list[Claim]:
     """Every way to pick candidates against drawing lots, at the same cost."""
-    runs = study.scale.picks or study.scale.tasks.get(task, 0)
+    many = {cell.row.runs for cell in study.cells if cell.row.task == task}
+    runs = study.scale.picks if study.scale.picks in many else study.scale.tasks.get(task, 0)
     cells = {
         cell.row.name: cell
         for cell in study.cells
-        if cell.row.task == task and cell.row.runs == runs and cell.row.density == TASKS[task].densities[0]
+        if cell.row.task == task
+        and cell.row.runs == runs
+        and cell.row.density == TASKS[task].densities[0]
+        and not cell.row.large
     }
-    control = cells.get("pick: random")
-    if control is None:
-        return []
     found = []
     for name, cell in cells.items():
-        if name == "SafeCompress" or (name.startswith(("pick", "growth")) and name != "pick: random"):
+        control = cells.get("long: random" if name.startswith("long") else "pick: random")
+        if control is None or control is cell:
+            continue
+        if name == "SafeCompress" or name.startswith(("pick", "long", "growth")):
             label = "pick: TM-score" if name == "SafeCompress" else name
             figures = [
                 (f"{metric}: less random pick", less(cell, control, metric)) for metric in ("tm", "mia")
@@ -184,6 +191,8 @@ def _not_below(edge: float) -> Callable[[Sequence[Estimate]], str]:
 
     def judge(values: Sequence[Estimate]) -> str:
         lows, highs = (np.array([getattr(each, end) for each in values]) for end in ("low", "high"))
+        if min(each.n for each in values) < 2:
+            return "cannot tell"  # one run has no spread
         if (lows > edge).all():
             return "holds"
         return "does not" if (highs < edge).any() else "cannot tell"

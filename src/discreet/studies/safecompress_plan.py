@@ -82,7 +82,6 @@ TEXT = (
     "SafeCompress + re2",
     "pick: random",
 )
-_BINARY_LACKS = ("white-box loop",)
 
 
 @dataclass(frozen=True)
