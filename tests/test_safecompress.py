@@ -98,7 +98,9 @@ def test_counts_budget_and_history() -> None:
     assert [each["epoch"] for each in points[::3]] == [3, 6, 9, 12]
 
 
-@pytest.mark.parametrize("rule", ["tm", "random", "indicator"])
+@pytest.mark.parametrize(
+    "rule", ["indicator", *(pytest.param(each, marks=pytest.mark.slow) for each in ("tm", "random"))]
+)
 def test_a_run_alone_is_as_among_others(rule: str) -> None:
     together = fit(QUICK.format(rule), setting(3))
     alone = fit(QUICK.format(rule), setting(1))
@@ -172,7 +174,7 @@ def test_patience_stops_a_run() -> None:
     assert len(patient.history["rounds"]) > len(hasty.history["rounds"])
 
 
-@pytest.mark.parametrize("growth", ["held-out", "gap"])
+@pytest.mark.parametrize("growth", ["gap", pytest.param("held-out", marks=pytest.mark.slow)])
 def test_growth_may_look_at_others(growth: str) -> None:
     found = fit(f"safecompress(rule='tm', test='loss', interval=3, growth='{growth}')")
     plain = fit(QUICK.format("tm"))
