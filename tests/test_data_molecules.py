@@ -15,7 +15,6 @@ from discreet.data.molecule_set import MoleculeSet, molecule_set
 from discreet.data.samples import DataError
 
 pytestmark = pytest.mark.skipif(util.find_spec("rdkit") is None, reason="needs discreet[molecules]")
-SHARED = Path(__file__).parents[2] / "shared" / "data" / "tdc"
 ALKANES = ["C" * n for n in range(1, 13)]
 
 
@@ -156,14 +155,6 @@ def test_the_loader_of_tdc(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(molecules.load("hERG (k)")) == 12
     with pytest.raises(DataError, match=r"DILI: TDC's loader failed \(OSError: offline\)"):
         molecules.load("DILI")
-
-
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the cleaned TDC tables")
-def test_the_cleaned_table_of_bbb_martins_is_recognised() -> None:
-    found = molecules.load("BBB Martins", {"BBB Martins": SHARED / "bbb.csv"})
-    assert len(found) == 1909
-    assert found.licence == "CC BY 4.0 (TDC)"
-    assert found.label.mean() == pytest.approx(1458 / 1909)
 
 
 @needs("B3DB")

@@ -21,7 +21,6 @@ from discreet.initial import Architecture
 from discreet.model_seeds import stream
 from discreet.phase import Setting
 from discreet.release_audit import AUDIT, mean_of_runs
-from discreet.roles import Panel, Roles
 from discreet.safety import parse
 from discreet.seen import cases
 from discreet.training_paths import Batch, Epoch
@@ -81,7 +80,7 @@ def paper_protocol(
     test = parse(attack)
     found: dict[str, list[Estimate]] = {"confounded": [], "clean": []}
     for run in range(setting.runs):
-        alone = _one(setting, run)
+        alone = replace(setting, roles=setting.roles.of(run))
         own = {name: value[run : run + 1] for name, value in params.items()}
         seeds = [int(stream(setting.seed, run, AUDIT, 1).integers(2**62))]
         for name, given in (("confounded", _augmented(alone, run, augment)), ("clean", alone)):
@@ -94,20 +93,6 @@ def paper_protocol(
     ]
     return Protocols(
         mean_of_runs(found["confounded"]), mean_of_runs(found["clean"]), mean_of_runs(differences)
-    )
-
-
-def _one(setting: Setting, run: int) -> Setting:
-    """The setting of one run."""
-    roles = setting.roles
-
-    def panel(which: Panel) -> Panel:
-        parts = (which.known_in, which.known_out, which.judged_in, which.judged_out)
-        return Panel(*(part[run : run + 1] for part in parts))
-
-    rest = {name: getattr(roles, name)[run : run + 1] for name in ("validation", "test", "reference")}
-    return replace(
-        setting, roles=Roles(roles.fit[run : run + 1], panel(roles.loop), panel(roles.audit), **rest)
     )
 
 

@@ -124,6 +124,22 @@ class Roles:
         """How many runs there are."""
         return len(self.fit)
 
+    def of(self, run: int) -> Roles:
+        """Those of one run."""
+        at = slice(run, run + 1)
+
+        def panel(which: Panel) -> Panel:
+            return Panel(*(getattr(which, part)[at] for part in PARTS))
+
+        return Roles(
+            self.fit[at],
+            panel(self.loop),
+            panel(self.audit),
+            self.validation[at],
+            self.test[at],
+            self.reference[at],
+        )
+
     def parts(self) -> Iterator[tuple[str, np.ndarray]]:
         """All parts but ``fit``, by name; those with ``_in`` in their name are parts of it."""
         for panel in ("loop", "audit"):

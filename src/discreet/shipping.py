@@ -31,7 +31,6 @@ from discreet.mlp import MLP
 from discreet.performance import performance
 from discreet.phase import Outcome, Setting
 from discreet.release_audit import Assessment, assess
-from discreet.roles import Panel, Roles
 from discreet.sparse import dead_units
 from discreet.spec.sections import Export
 
@@ -151,15 +150,7 @@ def ship(
 
 def one_run(setting: Setting, run: int) -> Setting:
     """The setting with one of its runs."""
-    old, at = setting.roles, slice(run, run + 1)
-
-    def panel(each: Panel) -> Panel:
-        return Panel(each.known_in[at], each.known_out[at], each.judged_in[at], each.judged_out[at])
-
-    roles = Roles(
-        old.fit[at], panel(old.loop), panel(old.audit), old.validation[at], old.test[at], old.reference[at]
-    )
-    return replace(setting, roles=roles)
+    return replace(setting, roles=setting.roles.of(run))
 
 
 def module_of(outcome: Outcome, state: Mapping[str, Tensor]) -> nn.Module:

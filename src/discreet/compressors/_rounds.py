@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from discreet._types import Float
 from discreet.compressors._course import Course, keep, kept
+from discreet.compressors._performance import losses
 from discreet.ensemble import Diverged
-from discreet.initial import Architecture, as_model
-from discreet.losses import LOSSES
-from discreet.measure import measure_stack
+from discreet.initial import Architecture
 from discreet.model_seeds import stream
 from discreet.performance import performance
 from discreet.phase import Phase, Progress, finished, start_of
@@ -139,8 +137,8 @@ class Rounds:
         tracks = [list(each) for each in course.tracks]
 
         def note(epoch: int, params: Stack) -> None:
-            for track, losses in zip(tracks, self._losses(params), strict=True):
-                track.append(losses)
+            for track, told in zip(tracks, self._losses(params), strict=True):
+                track.append(told)
 
         state = self._advance(until, note if self._tracks else None, **given)
         return replace(course, state=state, tracks=tracks)
@@ -166,7 +164,8 @@ class Rounds:
         """Derive candidates, train, attack and choose: one round."""
         base, active = course.state, course.state.active.tolist()
         before = self._point(course)
-        made = {name: self._candidate(name, plan, base, rate) for name, plan in self.pairs.items()}
+        slopes = self._slopes(base)
+        made = {name: self._candidate(plan, base, rate, slopes) for name, plan in self.pairs.items()}
         stacks = {name: self._released(state.params) for name, state in made.items()}
         leaks = self._attack(stacks, before, base.epoch) if "leak" in self.rule.needs else {}
         tasks = self._tasks(stacks)
@@ -200,7 +199,9 @@ class Rounds:
         after = replace(course, tracks=followed, rounds=rounds, extra=extra, scores=scores)
         return replace(after, state=self._patient(state, after))
 
-    def _candidate(self, name: str, plan: Plan, base: TrainingState, rate: float) -> TrainingState:
+    def _candidate(
+        self, plan: Plan, base: TrainingState, rate: float, slopes: Mapping[str, Tensor] | None
+    ) -> TrainingState:
         """Exchange weights by one pair of rules, and train for a while."""
         found, kept = self._found
         prune, grow = plan.rules()
@@ -214,7 +215,7 @@ class Rounds:
             models=ids,
             time=base.epoch,
             seed=self.seed,
-            gradients=self._slopes(plan, base) if grow.needs_gradient else None,
+            gradients=slopes if grow.needs_gradient else None,
             regrow=plan.regrow,
             rows=active.tolist(),
         )
@@ -229,8 +230,11 @@ class Rounds:
         check_zeros(state.params, state.masks, ids)
         return state
 
-    def _slopes(self, plan: Plan, base: TrainingState) -> dict[str, Tensor]:
-        """Gradients of all weights on the samples that growth looks at."""
+    def _slopes(self, base: TrainingState) -> dict[str, Tensor] | None:
+        """Gradients of all weights on the samples that growth looks at: the same for all candidates of a round."""
+        plan = next((each for each in self.pairs.values() if each.rules()[1].needs_gradient), None)
+        if plan is None:
+            return None
         growth = growth_of(
             self.phase.model,
             self.phase.x,
@@ -245,7 +249,7 @@ class Rounds:
             None,
         )
         if growth is None:
-            return {}
+            return None
         names, rows = list(base.masks), base.active
         if self.growth == "fit":
             return growth.gradients(base.params, names, base.epoch, rows)
@@ -264,13 +268,15 @@ class Rounds:
         """Measure the models that went on, note it, and return what the test found."""
         params, name = self._released(course.state.params), "chosen"
         found = self._attack({name: params}, None, course.state.epoch)[name]
-        tasks, fits = self._tasks({name: params})[name], self._fits(params)
+        setting = self.phase.setting
+        tasks = self._tasks({name: params})[name]
+        fits = losses(setting, self._model, params, setting.roles.loop.judged_in).mean(axis=1)
         for run in self._runs:
             course.points.append(
                 {
                     "run": run,
                     "epoch": course.state.epoch,
-                    "loss": fits[run],
+                    "loss": float(fits[run]),
                     "task": tasks[run].to_json(),
                     "leak": found[run].value.to_json(),
                     "metric": found[run].metric,
@@ -311,27 +317,10 @@ class Rounds:
             for name, answers in told.items()
         }
 
-    def _fits(self, params: Stack) -> list[float]:
-        """Mean loss of each run on the attacked ones of its training samples."""
-        setting = self.phase.setting
-        told = outputs_on(setting, self._model, {"": params}, setting.roles.loop.judged_in)[""]
-        found = []
-        for run, answers in enumerate(told):
-            label = setting.y[torch.from_numpy(setting.roles.loop.judged_in[run])]
-            losses = LOSSES[setting.kind].per_sample(torch.from_numpy(answers["outputs"]), label)
-            found.append(float(losses.double().mean()))
-        return found
-
     def _losses(self, params: Stack) -> list[Float[np.ndarray, " sample"]]:
         """Losses of each run's model on its validation samples."""
-        setting, released = self.phase.setting, self._released(params)
-        built, found = as_model(self._model), []
-        for run, rows in enumerate(setting.roles.validation):
-            own = {name: value[run : run + 1] for name, value in released.items()}
-            at = torch.from_numpy(rows)
-            told = measure_stack(built, {"": own}, setting.x[at], setting.y[at], setting.kind, which=["loss"])
-            found.append(told["loss"][0, 0])
-        return found
+        setting = self.phase.setting
+        return list(losses(setting, self._model, self._released(params), setting.roles.validation))
 
     @staticmethod
     def _indicator(track: list[Float[np.ndarray, " sample"]]) -> float | None:
