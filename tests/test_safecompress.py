@@ -188,7 +188,9 @@ def test_the_seed_counts() -> None:
 
 @dataclass(frozen=True)
 class Planted:
-    """A test of one's own: the first candidate leaks least."""
+    """A test of one's own: one candidate leaks least, by its number."""
+
+    best: int = 0
 
     @property
     def needs(self) -> frozenset[str]:
@@ -198,7 +200,8 @@ class Planted:
         self, cases: Sequence[Case], *, seeds: Sequence[int], init: Sequence[Found] | None = None
     ) -> list[Found]:
         del seeds
-        leaks = [0.5 + 0.1 * (at // 3) for at in range(len(cases))] if init else [0.9] * len(cases)
+        order = [(at // 3 - self.best) % 4 for at in range(len(cases))]
+        leaks = [0.5 + 0.1 * each for each in order] if init else [0.9] * len(cases)
         return [Found(leak, Estimate(leak, leak, leak, 10, 0.95), "accuracy") for leak in leaks]
 
 
@@ -206,6 +209,18 @@ def test_a_safety_test_of_ones_own() -> None:
     found = fit(f"safecompress(rule='least', test='{__name__}:Planted', interval=3)")
     assert {each["chosen"] for each in found.history["rounds"]} == {"magnitude+gradient"}
     assert [c["leak"] for c in found.history["rounds"][0]["candidates"]] == [0.5, 0.6, 0.7, 0.8]
+
+
+@pytest.mark.parametrize(
+    ("best", "prune", "grow"), [(0, "magnitude", "gradient"), (3, "threshold", "random")]
+)
+def test_the_chosen_one_goes_on_and_losers_leave_no_trace(best: int, prune: str, grow: str) -> None:
+    among = fit(f"safecompress(rule='least', test='{__name__}:Planted(best={best})', interval=3)")
+    alone = fit(f"safecompress(rule='least', test='loss', prune=('{prune}',), grow=('{grow}',), interval=3)")
+    for name, value in alone.params.items():
+        assert torch.equal(among.params[name], value)
+    for name, mask in alone.masks.items():
+        assert torch.equal(among.masks[name], mask)
 
 
 def test_binary_and_convolution() -> None:
