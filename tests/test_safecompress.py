@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,16 @@ import torch
 from discreet._find import SpecError
 from discreet.compressors import parse
 from discreet.defences import parse as defence
+from discreet.defences._gradients import plain
 from discreet.ensemble import Diverged
 from discreet.estimate import Estimate
 from discreet.mlp import MLP
-from discreet.phase import Outcome, Setting
+from discreet.phase import Outcome, Phase, Setting
 from discreet.recipe import Recipe
 from discreet.roles import Sizes, deal
 from discreet.safety import Case, Found
 from discreet.sparse import Plan, Schedule, train_sparse
+from discreet.training_paths import Batch
 
 SIZES = Sizes(fit=80, loop=40, audit=40, validation=40, test=40, reference=20)
 RECIPE = Recipe(
@@ -157,11 +159,81 @@ def test_equal_candidates_are_no_difference() -> None:
 def test_a_loss_that_is_not_finite_keeps_the_last_good_models() -> None:
     blown = replace(RECIPE, milestones=(7,), gamma=1e30)
     found = fit(QUICK.format("tm"), setting(recipe=blown))
-    assert found.epochs == 6
+    assert found.epochs == 7  # the update after epoch 6 and one epoch of its candidates
     assert all(bool(torch.isfinite(value).all()) for value in found.params.values())
-    assert "stopped after epoch 6, the last good one: model " in found.notes[-1]
+    assert "stopped after epoch 7, the last good one: model 0: " in found.notes[-1]
     with pytest.raises(Diverged, match="is not finite after epoch 1"):
         fit(QUICK.format("tm"), setting(recipe=replace(RECIPE, lr=1e30)))
+
+
+@dataclass(frozen=True)
+class Fuse:
+    """A defence that ruins one run in some epochs, so many times."""
+
+    run: int
+    epoch: int
+    last: int
+    left: list[int] = field(default_factory=lambda: [1_000])
+
+    @property
+    def needs_teacher(self) -> bool:
+        return False
+
+    def apply(self, phase: Phase) -> Phase:
+        def steps(final: Phase) -> Any:
+            own = plain(final)
+
+            def gradients(params: dict[str, torch.Tensor], batch: Batch) -> dict[str, torch.Tensor]:
+                found = own(params, batch)
+                due = self.epoch <= batch.epoch.number <= self.last and self.run in batch.epoch.models
+                if due and self.left[0] > 0:
+                    self.left[0] -= 1
+                    at = batch.epoch.models.index(self.run)
+                    for value in found.values():
+                        value[at] = torch.inf
+                return found
+
+            return gradients
+
+        return replace(phase, steps=steps)
+
+
+def test_a_run_that_diverges_stops_alone() -> None:
+    """Its last good model stays, and the others are as they would be without it."""
+    spec = "safecompress(rule='indicator', test='loss', interval=3)"
+    whole = parse(spec)(setting(), [Fuse(9, 1, 1)], quiet)
+    found = parse(spec)(setting(), [Fuse(1, 8, 12)], quiet)
+    for name, value in found.params.items():
+        assert torch.equal(value[0], whole.params[name][0])
+        assert torch.equal(value[2], whole.params[name][2])
+        assert not torch.equal(value[1], whole.params[name][1])
+        assert bool(value.isfinite().all())
+    assert found.notes[-1].startswith("stopped after epoch 7, the last good one: model 1: ")
+    assert found.epochs == (12 + 7 + 12) / 3
+    others = [each for each in whole.history["rounds"] if each["run"] != 1]
+    assert [each for each in found.history["rounds"] if each["run"] != 1] == others
+
+
+def test_a_candidate_that_diverges_is_not_chosen() -> None:
+    steps = 80 // 20
+    found = parse(QUICK.format("tm"))(setting(), [Fuse(1, 7, 7, [steps])], quiet)  # the first candidate alone
+    rounds = {each["epoch"]: each for each in found.history["rounds"] if each["run"] == 1}
+    assert [each["name"] for each in rounds[6]["candidates"]] == [
+        "magnitude+random",
+        "threshold+gradient",
+        "threshold+random",
+    ]
+    assert len(rounds[9]["candidates"]) == 4
+    assert found.epochs == 12
+    assert not found.notes
+
+
+def test_a_run_none_of_whose_candidates_stays_finite_stops_as_it_was() -> None:
+    found = parse(QUICK.format("tm"))(setting(), [Fuse(1, 7, 7)], quiet)
+    assert found.notes[-1].endswith("after epoch 6, the last good one: model 1: no candidate stayed finite")
+    assert bool(torch.isfinite(found.params["0.weight"]).all())
+    assert [each["epoch"] for each in found.history["rounds"] if each["run"] == 1] == [3]
+    assert found.history["extra"] == [9, 3 + 4, 9]
 
 
 def test_patience_stops_a_run() -> None:

@@ -23,7 +23,15 @@ _LANES = 4  # so many groups at least, for as many cores, if there are as many m
 
 
 class Diverged(ArithmeticError):
-    """Parameters of a model are not finite any more."""
+    """Parameters of some models are not finite any more.
+
+    Attributes:
+        models: Their ids.
+    """
+
+    def __init__(self, message: str, models: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.models = models
 
 
 @dataclass(frozen=True)
@@ -117,14 +125,18 @@ class Ensemble:
         for count, gradients in enumerate(self.choice.path.steps(group.params, own), first):
             _multiply(gradients, masks)
             step(group.params, gradients, group.moments, count)
+        broken: dict[int, str] = {}
         for name, value in group.params.items():
             finite = torch.isfinite(value).reshape(len(value), -1).all(1)
-            if not bool(finite.all()):
-                model = own.models[int((~finite).nonzero()[0])]
-                raise Diverged(
-                    f"model {model}: {name} is not finite after epoch {epoch.number};"
-                    " lower lr, or look for huge inputs"
-                )
+            for row in (~finite).nonzero()[:, 0].tolist():
+                broken.setdefault(own.models[row], name)
+        if broken:
+            model = min(broken)
+            raise Diverged(
+                f"model {model}: {broken[model]} is not finite after epoch {epoch.number};"
+                " lower lr, or look for huge inputs",
+                tuple(sorted(broken)),
+            )
 
     def _inward(self, whole: Stack, rows: Int[Tensor, " model"]) -> dict[str, Tensor]:
         swap = self.choice.path.transposed

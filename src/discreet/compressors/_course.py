@@ -28,6 +28,7 @@ class Course:
         rounds: What was measured of the candidates, and which was chosen.
         extra: Epochs that were trained for candidates that did not go on, for each run.
         scores: For each run the selection score of each round.
+        lost: A sentence for each run whose weights stopped being finite.
     """
 
     state: TrainingState
@@ -36,6 +37,7 @@ class Course:
     rounds: list[dict[str, Any]] = field(default_factory=list)
     extra: list[int] = field(default_factory=list)
     scores: list[list[tuple[float, float]]] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
 
     @classmethod
     def start(cls, runs: int) -> Course:
@@ -62,7 +64,7 @@ def keep(folder: Path | None, course: Course, key: str) -> None:
         "key": key,
         "epoch": epoch,
         "tracks": [[losses.tolist() for losses in track] for track in course.tracks],
-        **{name: getattr(course, name) for name in ("points", "rounds", "extra", "scores")},
+        **{name: getattr(course, name) for name in ("points", "rounds", "extra", "scores", "lost")},
     }
     save(folder / "course.json", dumps(told))
     for old in folder.glob("state-*.safetensors"):
@@ -86,4 +88,5 @@ def kept(folder: Path | None, key: str) -> Course | None:
         told["rounds"],
         told["extra"],
         [[(score, error) for score, error in each] for each in told["scores"]],
+        told["lost"],
     )

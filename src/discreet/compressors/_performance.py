@@ -9,23 +9,36 @@ import torch
 from torch import Tensor
 
 from discreet._types import Float, Int
+from discreet.estimate import Estimate
 from discreet.initial import Architecture, as_model
 from discreet.losses import LOSSES
 from discreet.measure import logits
 from discreet.performance import performance as measured
 from discreet.phase import Setting, fresh_phase
+from discreet.seen import outputs_on
 
-__all__ = ["losses", "performance"]
+__all__ = ["losses", "performance", "performances"]
+
+
+def performances(
+    setting: Setting, model: Architecture, stacks: Mapping[str, Mapping[str, Tensor]]
+) -> dict[str, list[Estimate]]:
+    """The setting's metric of each run's models, by name: higher is better; see ``discreet.performance``."""
+    places, label = setting.roles.validation, setting.y.numpy()
+    return {
+        name: [
+            measured(answers["outputs"], label[rows], setting.kind, setting.metric)
+            for answers, rows in zip(told, places, strict=True)
+        ]
+        for name, told in outputs_on(setting, model, stacks, places).items()
+    }
 
 
 def performance(
     setting: Setting, model: Architecture, params: Mapping[str, Tensor]
 ) -> Float[np.ndarray, " run"]:
-    """The setting's metric: higher is better; see ``discreet.performance``."""
-    answers = _answers(setting, model, params, setting.roles.validation)
-    return np.array(
-        [measured(outputs.numpy(), y.numpy(), setting.kind, setting.metric).value for outputs, y in answers]
-    )
+    """The values of ``performances`` of one stack."""
+    return np.array([each.value for each in performances(setting, model, {"": params})[""]])
 
 
 def losses(

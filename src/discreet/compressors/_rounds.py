@@ -14,14 +14,11 @@ from torch import Tensor
 
 from discreet._types import Float
 from discreet.compressors._course import Course, keep, kept
-from discreet.compressors._performance import losses
+from discreet.compressors._judging import CHOICE, Judging
 from discreet.ensemble import Diverged
-from discreet.initial import Architecture
 from discreet.model_seeds import stream
-from discreet.performance import performance
-from discreet.phase import Phase, Progress, finished, start_of
-from discreet.safety import Found, SafetyTest
-from discreet.seen import cases, outputs_on
+from discreet.phase import Phase, Progress, start_of
+from discreet.safety import SafetyTest
 from discreet.selection_rules import Candidate, SelectionRule, choose
 from discreet.sparse import (
     Maskable,
@@ -40,10 +37,6 @@ from discreet.training_state import TrainingState
 from discreet.trajectory import Trajectory
 
 __all__ = ["Rounds"]
-
-CHOICE = 6  # what ``stream`` draws for here
-
-Stack = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +66,11 @@ class Rounds:
     seed: int
 
     def go(self, progress: Progress, scratch: Path | None) -> tuple[Course, str]:
-        """Run all rounds; a note says what cut them short, if anything did.
+        """Run all rounds; a note says which runs were cut short, if any were.
 
         Raises:
             SparseError: Nothing to mask, or a density that leaves a layer nothing.
-            Diverged: Before the first update.
+            Diverged: Before the first update, when there is no good model to keep.
         """
         total, plan = self.phase.recipe.epochs, self._plan
         times = [epoch for epoch in plan.times(total) if epoch + self.tune <= total]
@@ -85,23 +78,20 @@ class Rounds:
         if course is None:
             course = self._begin(times[0] if times else total, progress)
             keep(scratch, course, self._key())
-        try:
-            for number, epoch in enumerate(times):
-                if epoch < course.state.epoch:
-                    continue
-                if not len(course.state.active):
-                    break
-                progress(f"round {number + 1} of {len(times)}", course.state.epoch / total)
-                after = self._round(course, plan.schedule.rate(epoch, total))
-                until = times[number + 1] if number + 1 < len(times) else total
-                course = self._train_on(after, until)
-                keep(scratch, course, self._key())
-            course = self._train_on(course, total)
-        except Diverged as error:
-            return course, f"stopped after epoch {course.state.epoch}, the last good one: {error}"
-        self._point(course)
+        for number, epoch in enumerate(times):
+            if epoch < course.state.epoch:
+                continue
+            if not len(course.state.active):
+                break
+            progress(f"round {number + 1} of {len(times)}", course.state.epoch / total)
+            after = self._round(course, plan.schedule.rate(epoch, total))
+            until = times[number + 1] if number + 1 < len(times) else total
+            course = self._train_on(after, until)
+            keep(scratch, course, self._key())
+        course = self._train_on(course, total)
+        self._judging.point(course)
         progress("done", 1.0)
-        return course, ""
+        return course, "; ".join(course.lost)
 
     @property
     def _plan(self) -> Plan:
@@ -134,45 +124,73 @@ class Rounds:
 
     def _train(self, course: Course, until: int, **given: Any) -> Course:
         """Train to an epoch; every checkpoint's losses join the track of its run."""
-        tracks = [list(each) for each in course.tracks]
+        noted: dict[int, list[Any]] = {}  # by epoch: an epoch that is trained again is noted again
 
-        def note(epoch: int, params: Stack) -> None:
-            for track, told in zip(tracks, self._losses(params), strict=True):
-                track.append(told)
+        def note(epoch: int, params: Mapping[str, Tensor]) -> None:
+            noted[epoch] = self._judging.losses(params)
 
-        state = self._advance(until, note if self._tracks else None, **given)
-        return replace(course, state=state, tracks=tracks)
+        state, lost = self._advance(until, note if self._tracks else None, **given)
+        tracks = [
+            [*track, *(each[run] for each in noted.values())] for run, track in enumerate(course.tracks)
+        ]
+        return replace(course, state=state, tracks=tracks, lost=[*course.lost, *lost])
 
-    def _advance(self, until: int, note: Any, **given: Any) -> TrainingState:
-        last: list[TrainingState] = []
-        phase = self.phase
-        train(
-            phase.model,
-            phase.x,
-            phase.y,
-            phase.subsets,
-            replace(phase.recipe, epochs=until, patience=None),
-            seed=self.seed,
-            gradients=phase.gradients,
-            on_checkpoint=note,
-            on_state=lambda state: last.__setitem__(slice(None), [state]),
-            **given,
-        )
-        return last[0]
+    def _advance(
+        self, until: int, note: Any, resume: TrainingState | None = None, **given: Any
+    ) -> tuple[TrainingState, list[str]]:
+        """Train to an epoch; runs that diverge stay as they were and stop there, and a sentence tells of each."""
+        lost: list[str] = []
+        phase, state = self.phase, resume
+
+        def keep(after: TrainingState) -> None:
+            nonlocal state
+            state = after
+
+        while True:
+            try:
+                train(
+                    phase.model,
+                    phase.x,
+                    phase.y,
+                    phase.subsets,
+                    replace(phase.recipe, epochs=until, patience=None),
+                    seed=self.seed,
+                    gradients=phase.gradients,
+                    on_checkpoint=note,
+                    on_state=keep,
+                    resume=resume,
+                    **given,
+                )
+            except Diverged as error:
+                if resume is None:
+                    raise
+                lost.append(f"stopped after epoch {resume.epoch}, the last good one: {error}")
+                stopped = resume.stopped.clone()
+                stopped[list(error.models)] = resume.epoch
+                state = resume = replace(resume, stopped=stopped)
+            else:
+                break
+        if state is None:
+            raise ValueError(f"epochs: expected some until {until}, there were none")
+        return replace(state, epoch=until), lost
 
     def _round(self, course: Course, rate: float) -> Course:
         """Derive candidates, train, attack and choose: one round."""
         base, active = course.state, course.state.active.tolist()
-        before = self._point(course)
+        judging = self._judging
+        before = judging.point(course)
         slopes = self._slopes(base)
         made = {name: self._candidate(plan, base, rate, slopes) for name, plan in self.pairs.items()}
-        stacks = {name: self._released(state.params) for name, state in made.items()}
-        leaks = self._attack(stacks, before, base.epoch) if "leak" in self.rule.needs else {}
-        tasks = self._tasks(stacks)
-        tracks = {name: self._losses(state.params) for name, state in made.items()} if self._tracks else {}
-        names, chosen = list(made), [0] * len(self._runs)
+        stacks = {name: judging.released(state.params) for name, state in made.items()}
+        leaks = judging.attack(stacks, before, base.epoch) if "leak" in self.rule.needs else {}
+        tasks = judging.tasks(stacks)
+        tracks = {name: judging.losses(state.params) for name, state in made.items()} if self._tracks else {}
+        chosen: dict[int, str] = {}
         rounds, scores = list(course.rounds), [list(each) for each in course.scores]
         for run in active:
+            names = [name for name, state in made.items() if not state.stopped[run]]
+            if not names:
+                continue
             candidates = tuple(
                 Candidate(
                     name,
@@ -184,19 +202,29 @@ class Rounds:
                 for name in names
             )
             draw = stream(self.seed, run, CHOICE, base.epoch)
-            chosen[run], told = choose(self.rule, candidates, draw)
-            best = candidates[chosen[run]]
+            at, told = choose(self.rule, candidates, draw)
+            best = candidates[at]
+            chosen[run] = best.name
             scores[run].append((best.task.value / best.leak, best.task.value * best.error / best.leak**2))
             rounds.append(_told(run, base.epoch, rate, candidates, best.name, told, bool(leaks)))
-        state = _pick(base, [made[name] for name in names], chosen, active)
+        state = _pick(base, made, chosen, active)
         extra = [
-            many + (len(names) - 1) * self.tune * (run in active) for run, many in enumerate(course.extra)
+            many + (len(made) - (run in chosen)) * self.tune * (run in active)
+            for run, many in enumerate(course.extra)
         ]
         followed = [
-            [*track, tracks[names[chosen[run]]][run]] if self._tracks and run in active else list(track)
+            [*track, tracks[chosen[run]][run]] if self._tracks and run in chosen else list(track)
             for run, track in enumerate(course.tracks)
         ]
-        after = replace(course, tracks=followed, rounds=rounds, extra=extra, scores=scores)
+        lost = [
+            *course.lost,
+            *(
+                f"stopped after epoch {base.epoch}, the last good one: model {run}: no candidate stayed finite"
+                for run in active
+                if run not in chosen
+            ),
+        ]
+        after = replace(course, tracks=followed, rounds=rounds, extra=extra, scores=scores, lost=lost)
         return replace(after, state=self._patient(state, after))
 
     def _candidate(
@@ -226,7 +254,7 @@ class Rounds:
             moments={slot: done.settle(stack) for slot, stack in base.moments.items()},
             masks=done.masks,
         )
-        state = self._advance(base.epoch + self.tune, None, resume=state)
+        state, _ = self._advance(base.epoch + self.tune, None, resume=state)
         check_zeros(state.params, state.masks, ids)
         return state
 
@@ -264,64 +292,6 @@ class Rounds:
         inside = growth.gradients(base.params, names, base.epoch, rows)
         return {name: _gap(inside[name], held_out[name]) for name in names}
 
-    def _point(self, course: Course) -> list[Found]:
-        """Measure the models that went on, note it, and return what the test found."""
-        params, name = self._released(course.state.params), "chosen"
-        found = self._attack({name: params}, None, course.state.epoch)[name]
-        setting = self.phase.setting
-        tasks = self._tasks({name: params})[name]
-        fits = losses(setting, self._model, params, setting.roles.loop.judged_in).mean(axis=1)
-        for run in self._runs:
-            course.points.append(
-                {
-                    "run": run,
-                    "epoch": course.state.epoch,
-                    "loss": float(fits[run]),
-                    "task": tasks[run].to_json(),
-                    "leak": found[run].value.to_json(),
-                    "metric": found[run].metric,
-                }
-            )
-        return found
-
-    def _attack(
-        self, stacks: Mapping[str, Stack], init: Sequence[Found] | None, epoch: int
-    ) -> dict[str, list[Found]]:
-        """Test every model; attackers of candidates are tuned from those of the model that they come from."""
-        setting = self.phase.setting
-        shown = cases(setting, self._model, stacks, setting.roles.loop, self.test.needs)
-        seeds = [int(stream(self.seed, run, CHOICE, epoch, 1).integers(2**62)) for run in self._runs]
-        names = list(shown)
-        found = self.test(
-            [case for name in names for case in shown[name]],
-            seeds=seeds * len(names),
-            init=None if init is None else list(init) * len(names),
-        )
-        many = len(self._runs)
-        return {name: found[at * many : (at + 1) * many] for at, name in enumerate(names)}
-
-    def _tasks(self, stacks: Mapping[str, Stack]) -> dict[str, list[Any]]:
-        setting = self.phase.setting
-        told = outputs_on(setting, self._model, stacks, setting.roles.validation)
-        label = setting.y.numpy()
-        return {
-            name: [
-                performance(
-                    answers[run]["outputs"],
-                    label[setting.roles.validation[run]],
-                    setting.kind,
-                    setting.metric,
-                )
-                for run in self._runs
-            ]
-            for name, answers in told.items()
-        }
-
-    def _losses(self, params: Stack) -> list[Float[np.ndarray, " sample"]]:
-        """Losses of each run's model on its validation samples."""
-        setting = self.phase.setting
-        return list(losses(setting, self._model, self._released(params), setting.roles.validation))
-
     @staticmethod
     def _indicator(track: list[Float[np.ndarray, " sample"]]) -> float | None:
         """r along a trajectory; None where it is undefined."""
@@ -333,11 +303,8 @@ class Rounds:
         return "r" in self.rule.needs
 
     @property
-    def _model(self) -> Architecture:
-        return self.phase.model if self.phase.released is None else self.phase.released
-
-    def _released(self, params: Stack) -> dict[str, Tensor]:
-        return finished(self.phase, params)
+    def _judging(self) -> Judging:
+        return Judging(self.phase, self.test, self.seed)
 
     def _patient(self, state: TrainingState, course: Course) -> TrainingState:
         """Stop the runs whose selection score has not risen for long enough."""
@@ -398,24 +365,31 @@ def _told(
 
 
 def _pick(
-    base: TrainingState, made: Sequence[TrainingState], chosen: Sequence[int], active: Sequence[int]
+    base: TrainingState, made: Mapping[str, TrainingState], chosen: Mapping[int, str], active: Sequence[int]
 ) -> TrainingState:
-    """The state whose runs are those of the candidates that were chosen; losers leave no trace."""
+    """The state whose runs are those of the candidates that were chosen; losers leave no trace.
+
+    Runs of which no candidate stayed finite stop as they were.
+    """
 
     def gather(read: Any) -> dict[str, Tensor]:
-        stacks = [read(state) for state in made]
+        stacks = {name: read(state) for name, state in made.items()}
         picked = {name: value.clone() for name, value in read(base).items()}
         for name, value in picked.items():
-            for run in active:
-                value[run] = stacks[chosen[run]][name][run]
+            for run, best in chosen.items():
+                value[run] = stacks[best][name][run]
         return picked
 
+    stopped = base.stopped.clone()
+    for run in active:
+        if run not in chosen:
+            stopped[run] = base.epoch
     return replace(
-        made[0],
+        next(iter(made.values())),
         params=gather(lambda state: state.params),
         moments={slot: gather(lambda state, slot=slot: state.moments[slot]) for slot in base.moments},
         masks=gather(lambda state: state.masks),
-        stopped=base.stopped,
+        stopped=stopped,
     )
 
 
