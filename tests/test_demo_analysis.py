@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.auc import AucParts, auc_parts
-from discreet.studies.analysis import ratio
+from discreet.runs.analysis import ratio
 
 
 def outputs(seed: int, runs: int = 6, samples: int = 400, noise: float = 0.5) -> tuple[np.ndarray, ...]:

@@ -20,9 +20,9 @@ from discreet.correlation import spearman
 from discreet.data import b3db
 from discreet.quantizers import PRESETS
 from discreet.records import read_all
+from discreet.runs.analysis import Evidence, analyse, look_beside
+from discreet.runs.following import FULL
 from discreet.store import Store
-from discreet.studies.analysis import Evidence, analyse, look_beside
-from discreet.studies.pair import FULL
 from discreet.studies.plan import Material, Plan, prepare
 from discreet.studies.work import do_pairs, keys_of, storage
 from discreet.summary import pairs_told_apart, summarize
@@ -81,7 +81,7 @@ def demo(
             progress=lambda share: progress(doing, 0.05 + 0.8 * share),
         )
         progress("measuring sizes", 0.85)
-        sizes = storage(store, keys[0])
+        sizes = storage(store, plan, material, keys[0])
         progress("ranking", 0.87)
         evidence = Evidence(
             read_all([store.path(key.trajectory) for key in keys]),

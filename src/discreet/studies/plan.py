@@ -10,7 +10,8 @@ import numpy as np
 
 from discreet._types import Bool, Int
 from discreet.data import b3db
-from discreet.data.splits import complementary_halves, first_of_each, split_groups
+from discreet.data.splits import split_groups
+from discreet.runs.dealing import deal
 
 __all__ = ["Material", "Plan", "prepare"]
 
@@ -108,14 +109,8 @@ def prepare(plan: Plan) -> Material:
     """
     molecules = b3db.load(bits=plan.bits)
     family = molecules.family
-    kept = _some(family, plan)
-    training, validation, evaluation = (
-        kept[part] for part in split_groups(family[kept], plan.shares, seed=plan.seed)
-    )
-    if len(training) % 2:
-        training = np.delete(training, _loner(family[training]))
-    validation, evaluation = (first_of_each(family, part) for part in (validation, evaluation))
-    halves = complementary_halves(family[training], plan.runs // 2, seed=plan.seed)
+    parts = deal(family, plan.shares, plan.runs // 2, seed=plan.seed, among=_some(family, plan))
+    training, validation, evaluation = parts.training, parts.validation, parts.evaluation
     counts = dict(molecules.counts) | {
         "training molecules": len(training),
         "training molecules of each run": len(training) // 2,
@@ -130,7 +125,7 @@ def prepare(plan: Plan) -> Material:
         training,
         validation,
         evaluation,
-        halves,
+        parts.halves,
         counts,
     )
 
@@ -141,9 +136,3 @@ def _some(family: Int[np.ndarray, " molecule"], plan: Plan) -> Int[np.ndarray, "
         return np.arange(len(family))
     share = plan.molecules / len(family)
     return split_groups(family, (share, 1 - share), seed=plan.seed)[0]
-
-
-def _loner(family: Int[np.ndarray, " trained"]) -> int:
-    """The last molecule without a stereoisomer: without it the rest can be halved."""
-    names, size = np.unique(family, return_counts=True)
-    return int(np.flatnonzero(np.isin(family, names[size == 1]))[-1])

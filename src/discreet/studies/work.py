@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from threading import Event, Lock
 from typing import Any
 
 from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, stack
 
-from discreet._spread import spread
 from discreet.data import b3db
+from discreet.runs.units import Tick, do_units
 from discreet.store import Store
 from discreet.studies.pair import VARIANTS, measure_release, measure_storage, train_pair
 from discreet.studies.plan import Material, Plan
@@ -31,10 +29,6 @@ class PairKeys:
     trajectory: str
     weights: tuple[str, str]
     release: str
-
-
-class _Stopped(Exception):
-    """Work that ended early because something else did."""
 
 
 def keys_of(store: Store, plan: Plan, material: Material, pair: int) -> PairKeys:
@@ -81,57 +75,35 @@ def do_pairs(
         workers: How many pairs at a time; None: one a core.
         progress: Called with the share that is done, from several threads in turn.
     """
-    stop, lock = Event(), Lock()
-    ticks, total = 0, len(keys) * (plan.epochs + 1)
 
-    def tick(count: int = 1) -> None:
-        nonlocal ticks
-        if stop.is_set():
-            raise _Stopped
-        with lock:
-            ticks += count
-            progress(ticks / total)
+    def work(pair: int, tick: Tick) -> None:
+        _do_pair(store, plan, material, pair, keys[pair], tick)
 
-    def work(pair: int) -> None:
-        try:
-            _do_pair(store, plan, material, pair, keys[pair], tick)
-        except BaseException:
-            stop.set()
-            raise
-
-    # The pool is left to a thread of its own, so that Ctrl-C reaches this one while the pool waits.
-    with ThreadPoolExecutor(1) as helper:
-        done = helper.submit(spread, work, range(len(keys)), workers)
-        try:
-            done.result()
-        except BaseException:
-            stop.set()
-            raise
+    total = len(keys) * (plan.epochs + 1)
+    do_units(range(len(keys)), work, total, workers=workers, progress=progress)
 
 
-def storage(store: Store, keys: PairKeys) -> dict[str, dict[str, Any]]:
+def storage(store: Store, plan: Plan, material: Material, keys: PairKeys) -> dict[str, dict[str, Any]]:
     """What each variant of the first run's shipped checkpoint takes on disk."""
 
     def write(aside: Path) -> None:
         weights, _ = _load(store.path(keys.weights[0]))
-        aside.write_text(json.dumps(measure_storage(weights), indent=2), "utf-8")
+        aside.write_text(json.dumps(measure_storage(plan, material, weights), indent=2), "utf-8")
 
     path = store.make(store.key("release/storage.json", weights=keys.weights[0]), write)
     return json.loads(path.read_text("utf-8"))
 
 
-def _do_pair(
-    store: Store, plan: Plan, material: Material, pair: int, keys: PairKeys, tick: Callable[..., None]
-) -> None:
+def _do_pair(store: Store, plan: Plan, material: Material, pair: int, keys: PairKeys, tick: Tick) -> None:
     if all(store.has(key) for key in (keys.trajectory, *keys.weights)):
         tick(plan.epochs)
     else:
         trained = train_pair(plan, material, pair, lambda epoch: tick())
         for row, key in enumerate(keys.weights):
             weights = {name: value[row].contiguous() for name, value in trained.shipped.items()}
-            data = save(weights, {"step": str(trained.steps[row])})
+            data = save(weights, {"step": f"{trained.steps[row]:g}"})
             store.make(key, lambda aside, data=data: aside.write_bytes(data))
-        store.make(keys.trajectory, trained.trajectory.save)
+        store.make(keys.trajectory, trained.followed.save)
 
     def write(aside: Path) -> None:
         (first, a), (second, b) = (_load(store.path(key)) for key in keys.weights)
@@ -142,7 +114,7 @@ def _do_pair(
     tick()
 
 
-def _load(path: Path) -> tuple[dict[str, Tensor], int]:
+def _load(path: Path) -> tuple[dict[str, Tensor], float]:
     """A run's shipped weights, and the epoch they are from."""
     with safe_open(path, "pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, int(file.metadata()["step"])  # noqa: SIM118
+        return {name: file.get_tensor(name) for name in file.keys()}, float(file.metadata()["step"])  # noqa: SIM118

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from discreet import attacks, audit
 from discreet._json import read_as
-from discreet._types import Bool, Float, Int
-from discreet.auc import AucParts, auc, auc_parts
+from discreet._types import Float, Int
+from discreet.auc import AucParts, auc
 from discreet.crossed import complement_pairs, crossed
 from discreet.estimate import Estimate
 from discreet.exposure import expose
 from discreet.ranking import Ranking, rank
 from discreet.records import Record
+from discreet.runs.worth import Worth, metric_of, worth
 from discreet.stability import Curve, runs_needed
 
 __all__ = ["Beside", "Evidence", "analyse", "look_beside", "ratio"]
@@ -30,13 +31,14 @@ class Evidence:
     """All that was measured on a set of variants.
 
     Attributes:
-        trajectory: Losses and margins on evaluation samples, all checkpoints; signal ``label`` holds 0 and 1.
+        trajectory: Losses and margins on evaluation samples, all checkpoints; signal ``label`` holds the answers.
         release: The same at each run's shipped checkpoint on all training samples, with membership; a signal
-            ``family`` names dependent samples.
-        storage: By variant: ``bits_per_weight``, ``bytes``, ``levels``.
+            ``family`` names dependent samples. It may have runs that the trajectory lacks.
+        storage: By variant: ``bits_per_weight``, ``bytes``, ``levels``; of variants that it lacks nothing is said.
         full: The variant that is not compressed.
         level: Confidence level of all intervals.
         seed: Seed of the bootstraps.
+        task: ``"bce"``, ``"ce"`` or ``"mse"``.
     """
 
     trajectory: Record
@@ -45,6 +47,7 @@ class Evidence:
     full: str = "full"
     level: float = 0.95
     seed: int = 0
+    task: str = "bce"
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,10 @@ def analyse(
     """
     record, variants = evidence.trajectory, [row.variant for row in beside.performance]
     rows = np.flatnonzero(np.isin(record.variant, variants) & (record.step % every == 0))
-    ranking = rank(record.take_rows(rows), level=evidence.level, seed=evidence.seed)
+    ranking, table = _ranked(evidence, record.take_rows(rows))
     return audit.Analysis(
         name,
-        read_as(audit.RankTable, ranking.to_json(), "ranking"),
+        table,
         note,
         performance=beside.performance,
         storage=beside.storage,
@@ -102,10 +105,34 @@ def analyse(
     )
 
 
+def _ranked(evidence: Evidence, record: Record) -> tuple[Ranking, audit.RankTable]:
+    """The ranking of the variants with several checkpoints, and the same with the others behind them."""
+    most = {v: max(len(record.rows(v, run)) for run in record.runs) for v in record.variants}
+    several = [v for v in record.variants if most[v] > 1]
+    single = [v for v in record.variants if most[v] == 1]
+    found = [
+        rank(
+            record.take_rows(np.flatnonzero(np.isin(record.variant, names))),
+            level=evidence.level,
+            seed=evidence.seed,
+        )
+        for names in (several, single)
+        if names
+    ]
+    first, *others = (read_as(audit.RankTable, each.to_json(), "ranking") for each in found)
+    for table in others:
+        first = replace(
+            first,
+            variants=(*first.variants, *table.variants),
+            pairwise=(*first.pairwise, *table.pairwise),
+        )
+    return found[0], first
+
+
 def ratio(
-    over: AucParts, under: AucParts, pairs: Int[np.ndarray, " run"], *, level: float
+    over: Worth | AucParts, under: Worth | AucParts, pairs: Int[np.ndarray, " run"], *, level: float
 ) -> tuple[float, float, float]:
-    """One mean AUC as a share of another one on the same runs and samples, with its interval.
+    """One mean figure as a share of another one on the same runs and samples, with its interval.
 
     By the delta method on the difference ``over - share * under``, runs and samples crossed, so that what the
     two share cancels.
@@ -123,41 +150,40 @@ def ratio(
 
 
 def _performance(evidence: Evidence, variants: Sequence[str]) -> tuple[audit.Performance, ...]:
-    """AUROC of every variant at each run's shipped checkpoint, on evaluation samples."""
+    """Task performance of every variant at each run's shipped checkpoint, on evaluation samples."""
     record, release = evidence.trajectory, evidence.release
-    shipped = {run: float(release.step[release.rows(run=run)[0]]) for run in release.runs}
+    runs = record.runs
+    shipped = {run: float(release.step[release.rows(run=run)[0]]) for run in runs}
     rows = {
-        variant: np.array([record.rows(variant, run, step)[0] for run, step in shipped.items()])
+        variant: np.array([_row(record, variant, run, step) for run, step in shipped.items()])
         for variant in variants
     }
-    truth = np.tile(_positive(record), (len(shipped), 1))
-    pairs = complement_pairs(np.asarray(release.member))
-    full = _auroc(record, rows[evidence.full])
+    pairs = complement_pairs(np.array([release.membership(run) for run in runs]))
+    full = worth(record, rows[evidence.full], evidence.task)
+    metric = metric_of(evidence.task)
     found = []
     for variant in variants:
-        value = auc(_outputs(record, rows[variant]), truth, level=evidence.level)
-        share = ratio(_auroc(record, rows[variant]), full, pairs, level=evidence.level)
-        found.append(audit.Performance(variant, "auroc", value.value, value.low, value.high, value.n, *share))
+        own = worth(record, rows[variant], evidence.task)
+        value = own.estimate(pairs, level=evidence.level)
+        row = audit.Performance(variant, metric, value.value, value.low, value.high, value.n)
+        if full.values.mean() > 0:
+            share, low, high = ratio(own, full, pairs, level=evidence.level)
+            row = replace(row, share_of_full=share, share_low=low, share_high=high)
+        found.append(row)
     return tuple(found)
 
 
-def _positive(record: Record) -> Bool[np.ndarray, " sample"]:
-    return np.asarray(record.signal("label")) == 1
-
-
-def _outputs(record: Record, rows: Int[np.ndarray, " row"]) -> Float[np.ndarray, "row sample"]:
-    """The logit of the positive class: a margin speaks for the true class."""
-    return np.where(_positive(record), 1.0, -1.0) * np.asarray(record.signal("margin")[rows], np.float64)
-
-
-def _auroc(record: Record, rows: Int[np.ndarray, " row"]) -> AucParts:
-    outputs = _outputs(record, rows)
-    return auc_parts(outputs, np.tile(_positive(record), (len(rows), 1)), np.ones(outputs.shape, bool))
+def _row(record: Record, variant: str, run: str, step: float) -> int:
+    """The row of a variant at a step, or its only one."""
+    found = record.rows(variant, run, step)
+    return int(found[0] if found.size else record.rows(variant, run)[0])
 
 
 def _attacks(evidence: Evidence, variants: Sequence[str]) -> tuple[audit.Attack, ...]:
     """The loss attack on every run in turn: members of its half against those of the other half."""
     release = evidence.release
+    if release.member is None or not np.asarray(release.member).any():
+        return ()
     family = np.asarray(release.signal("family")) if "family" in release.signals else None
     found = []
     for variant in variants:
@@ -181,9 +207,13 @@ def _attacks(evidence: Evidence, variants: Sequence[str]) -> tuple[audit.Attack,
 
 
 def _storage(evidence: Evidence, variants: Sequence[str]) -> tuple[audit.Storage, ...]:
+    if evidence.full not in evidence.storage:
+        return ()
     bytes_full = int(evidence.storage[evidence.full]["bytes"])
     return tuple(
-        audit.Storage(variant, bytes_full=bytes_full, **evidence.storage[variant]) for variant in variants
+        audit.Storage(variant, bytes_full=bytes_full, **evidence.storage[variant])
+        for variant in variants
+        if variant in evidence.storage
     )
 
 
@@ -213,15 +243,20 @@ def _few(ranking: Ranking, aucs: Mapping[str, float], names: Sequence[str]) -> E
 
 
 def _curves(evidence: Evidence, variants: Sequence[str]) -> tuple[audit.Curve, ...]:
-    """Loss and AUROC on evaluation samples along training: the mean, the lowest and the highest run."""
+    """Loss and performance on evaluation samples along training: the mean, the lowest and the highest run."""
     record = evidence.trajectory
-    steps = sorted(set(record.step.tolist()))
     losses = np.array([np.mean(row, dtype=np.float64) for row in record.signal("loss")])
     found = []
+    metric = metric_of(evidence.task)
     for variant in variants:
+        own = [set(record.step[record.rows(variant, run)].tolist()) for run in record.runs]
+        steps = sorted(set.intersection(*own))  # those that every run has
+        if len(steps) < 2:
+            continue
         rows = np.array([[record.rows(variant, run, step)[0] for run in record.runs] for step in steps])
         found.append(_curve(variant, "loss", steps, losses[rows]))
-        found.append(_curve(variant, "auroc", steps, np.array([_auroc(record, at).values for at in rows])))
+        values = np.array([worth(record, at, evidence.task).values for at in rows])
+        found.append(_curve(variant, metric, steps, values))
     return tuple(found)
 
 
