@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from discreet.artefacts import load_masks, load_sparse
 from discreet.cli.entry import run
 from discreet.compressing import compress, jobs_of, sizes_of
 from discreet.spec import CompressSpec, SpecFileError, read
-from discreet.spec.sections import Compress, Data, Model, Roles, Safety, Select
+from discreet.spec.sections import Budget, Compress, Data, Model, Roles, Safety, Select
 
 SPEC = """
 [data]
@@ -57,10 +59,20 @@ def data(n=400):
     x = torch.randn(n, 1, 6, 6, generator=draw)
     return {"x": x, "y": (x.sum((1, 2, 3)) > 0).long(), "reference": torch.randn(60, 1, 6, 6, generator=draw)}
 
-def build(channels=3):
+def build(channels=3, width=1.0):
+    channels = max(1, int(width * channels))
     return nn.Sequential(
         nn.Conv2d(1, channels, 3), nn.BatchNorm2d(channels), nn.ReLU(), nn.Flatten(), nn.Linear(16 * channels, 2)
     )
+
+def loss(outputs, y):
+    return nn.functional.cross_entropy(outputs, y, reduction="none", label_smoothing=0.1)
+
+def mean(outputs, y):
+    return nn.functional.cross_entropy(outputs, y)
+
+def count(outputs, y):
+    return (outputs.argmax(1) == y).float()
 
 def broken():
     return missing_name
@@ -170,6 +182,37 @@ def test_a_time_budget_ends_between_trainings_and_a_control_that_fails_stops_not
     assert run(["compress", "my.toml"]) == 2
 
 
+def test_a_time_budget_ends_within_rounds_which_are_kept(folder: Path) -> None:
+    text = SPEC.replace('"set"', "\"safecompress(test='loss', interval=2, tune=1)\"").replace(
+        '["dense", "kd"]', "[]"
+    )
+    text = text.replace("epochs = 4", "epochs = 8").replace("[0.3, 0.5]", "[0.3]")
+    (folder / "my.toml").write_text(text)
+    spec, source = read("my.toml", CompressSpec)
+    whole = compress(spec, source, folder / "whole")
+    began: list[str] = []
+
+    def slow(what: str, share: float) -> None:  # the time is up when the second round of the control begins
+        if "round 2" in what and began:
+            monkey.setattr(time, "monotonic", lambda: float("inf"))
+        if "round 1" in what and compress_units(folder / "cut"):
+            began.append(what)
+
+    with pytest.MonkeyPatch.context() as monkey:
+        cut = compress(replace(spec, budget=Budget(minutes=1e6)), source, folder / "cut", progress=slow)
+    assert [each["part"] for each in cut["left"]] == ["random"]
+    assert list((folder / "cut" / ".scratch").rglob("course.json"))
+    seen: list[str] = []
+    again = compress(spec, source, folder / "cut", progress=lambda what, share: seen.append(what))
+    assert not [each for each in seen if "first training" in each]
+    assert again["units"] == whole["units"]
+    assert again["left"] == []
+
+
+def compress_units(folder: Path) -> list[Path]:
+    return [*folder.glob("models/*.safetensors")]
+
+
 def test_a_model_and_data_of_ones_own(folder: Path) -> None:
     (folder / "own_code.py").write_text(OWN)
     (folder / "my.toml").write_text(
@@ -181,13 +224,14 @@ options = { n = 300 }
 build = "own_code:build"
 options = { channels = 4 }
 [train]
-loss = "ce"
+loss = "own_code:loss"
+task = "ce"
 epochs = 3
 [compress]
 method = "set+dmp"
 densities = [0.5]
 runs = 2
-controls = []
+controls = ["kd"]
 [export]
 formats = ["sparse"]
 values = "float16"
@@ -204,6 +248,37 @@ batch_sizes = [1]
     state = load_sparse(folder / "my" / "model.sparse.safetensors")
     assert "1.running_var" in state
     assert state["1.num_batches_tracked"].dtype == torch.int64
+    before = stamps(folder / "my")
+    assert len(before) == 2  # the student is a narrower module of one's own, and found again like the other
+    assert run(["compress", "my.toml"]) == 0
+    assert stamps(folder / "my") == before
+    assert json.loads((folder / "my" / "compress.json").read_text()) == told
+    text = (folder / "my.toml").read_text()
+    (folder / "my.toml").write_text(text.replace('"own_code:loss"\ntask = "ce"', '"ce"'))
+    assert run(["compress", "my.toml"]) == 0
+    assert len(stamps(folder / "my")) == 4  # another loss is another training
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ('"own_code:loss"', r'\[train\] task: expected "bce", "ce" or "mse", as own_code:loss does not say'),
+        ('"ce"\ntask = "mse"', r"\[train\] task: expected none, as the loss says it, or ce, got 'mse'"),
+        ('"own_code:mean"\ntask = "ce"', r"a tensor of shape \[4\], got shape \[\]"),
+        ('"own_code:count"\ntask = "ce"', "losses with a gradient, got numbers that do not depend"),
+        ('"own_code:lost"\ntask = "ce"', "own_code has no 'lost'; did you mean 'loss'"),
+        ('"own_code:build"\ntask = "ce"', "was called on outputs of shape .* and raised"),
+    ],
+)
+def test_losses_of_ones_own_that_are_none(
+    folder: Path, loss: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "own_code.py").write_text(OWN)
+    (folder / "my.toml").write_text(
+        f'[data]\nload = "own_code:data"\n[model]\nbuild = "own_code:build"\n[train]\nloss = {loss}\n'
+    )
+    assert run(["compress", "my.toml"]) == 2
+    assert re.search(message, capsys.readouterr().err)
 
 
 def test_code_that_fails_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -321,7 +396,12 @@ def test_the_template_runs_as_it_is_and_ships_onnx(folder: Path) -> None:
     assert run(["compress", "my.toml"]) == 0
     told = json.loads((folder / "my" / "compress.json").read_text())
     files = {each["form"]: each for each in told["shipped"]["files"]}
-    assert files["ONNX"]["audit"]["task"] == files["sparse container"]["audit"]["task"]
+    onnx, sparse = files["ONNX"]["audit"], files["sparse container"]["audit"]
+    assert onnx["task"] == sparse["task"]
+    assert onnx["attacks"].keys() == sparse["attacks"].keys()
+    for name in ("mia", "auc", "train"):
+        assert onnx[name]["value"] == pytest.approx(sparse[name]["value"], abs=0.02)
+        assert onnx[name]["n"] == sparse[name]["n"]
     assert files["ONNX"]["difference"] < 1e-3
     speed = json.loads((folder / "my" / "speed.json").read_text())
     assert {each["form"] for each in speed["latency"]} >= {"dense", "ONNX Runtime"}

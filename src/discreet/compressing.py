@@ -7,67 +7,41 @@ cut-short call goes on where it stopped; SafeCompress goes on within its trainin
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from scipy import special
-from torch import Tensor
 
 from discreet import __version__, methods, shipping
 from discreet._find import bare
 from discreet._json import dumps, save
-from discreet.artefacts import ArtefactError
-from discreet.artefacts._file import dump, read
+from discreet.bank.code import code_of
 from discreet.bank.identity import identity
+from discreet.compressing_kept import Job, Work, key_of, trained
 from discreet.compressors.safecompress import Safecompress
 from discreet.estimate import Estimate
 from discreet.initial import Architecture
-from discreet.mlp import MLP
 from discreet.phase import Outcome, Progress, Setting
+from discreet.recipe import Recipe
 from discreet.release_audit import assess, check_tests
 from discreet.roles import Roles, Sizes, deal
 from discreet.sparse import Plan
-from discreet.spec import CompressSpec, Loaded, Source, SpecFileError, load_data, load_model
+from discreet.spec import CompressSpec, Loaded, Source, SpecFileError, load_data, load_model, recipe_of
 from discreet.spec import sections as spec_sections
 from discreet.store import Store
 
 __all__ = ["SCHEMA", "Job", "compress", "jobs_of", "sizes_of"]
 
 SCHEMA = "discreet.compress/1"
-UNIT = "discreet.compress-unit/1"
 
 
-@dataclass(frozen=True)
-class Job:
-    """One method at one density.
-
-    Attributes:
-        part: ``"method"``, ``"random"`` (its control with candidates picked at random), ``"control"`` or ``"ladder"``
-            (the method at another density).
-        method: Spec string.
-        density: Share of the weights that is kept, where the method keeps a share.
-    """
-
-    part: str
-    method: str
-    density: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Work:
-    """What all units have in common."""
-
-    spec: CompressSpec
-    store: Store
-    model: Architecture
-    setting: Callable[[float], Setting]
-    content: Mapping[str, Any]
+class _TimeUp(Exception):
+    """The time budget ended within a training that goes on where it stopped."""
 
 
 def jobs_of(spec: CompressSpec) -> list[Job]:
@@ -150,14 +124,12 @@ def compress(
     until = _until(spec, started)
     show("reading the data", 0.0)
     data = load_data(spec.data, source, seed=spec.compress.seed)
-    loss = spec.train.loss
-    if not isinstance(loss, str):
-        raise SpecFileError(f"{source.at('train', 'loss')}: expected bce, ce or mse")
-    spec = _suited(spec, source, loss)
-    model, narrow, notes = load_model(spec.model, source, data, loss)
+    spec = _suited(spec, source, spec.train.kind)
+    model, narrow, notes = load_model(spec.model, source, data, spec.train.kind)
+    recipe, of_loss = recipe_of(spec.train, source, model, {"x": data.x[:4], "y": data.y[:4]})
     store = Store(folder)
     with store.lock():
-        work = _prepare(spec, source, store, data, model, narrow)
+        work = _prepare(spec, source, store, data, model, narrow, recipe)
         units, left, failed, shipped = _units(work, show, until)
         told = {
             "schema": SCHEMA,
@@ -169,7 +141,7 @@ def compress(
             "left": [asdict(job) for job in left],
             "failed": [asdict(job) | {"reason": reason} for job, reason in failed],
             "shipped": None if shipped is None else shipped.to_json(),
-            "notes": [*data.notes, *notes, *_cut(left), *_failed(failed)],
+            "notes": [*data.notes, *notes, *of_loss, *_cut(left), *_failed(failed)],
         }
         save(folder / "compress.json", dumps(told))
         if shipped is not None:
@@ -178,7 +150,7 @@ def compress(
 
 
 def _units(
-    work: _Work, show: Progress, until: float
+    work: Work, show: Progress, until: float
 ) -> tuple[list[dict[str, Any]], list[Job], list[tuple[Job, str]], shipping.Shipped | None]:
     jobs = jobs_of(work.spec)
     units: list[dict[str, Any]] = []
@@ -189,14 +161,19 @@ def _units(
 
         def within(what: str, share: float, job: Job = job, number: int = number) -> None:
             show(f"{bare(job.method)} at {job.density:g}: {what}", (number + share) / len(jobs))
+            if units and what.startswith("round ") and time.monotonic() > until:
+                raise _TimeUp  # what the rounds before it did is kept
 
-        if units and time.monotonic() > until and not work.store.has(_key(work, job)):
+        if units and time.monotonic() > until and not work.store.has(key_of(work, job)):
             left.append(job)
             continue
         setting = work.setting(job.density)
         try:
-            outcome = _trained(work, setting, job, within)
+            outcome = trained(work, setting, job, within)
             unit = _told(work, setting, job, outcome, within)
+        except _TimeUp:
+            left.append(job)
+            continue
         except (ValueError, ArithmeticError, ModuleNotFoundError) as error:
             if job.part == "method":
                 raise
@@ -236,7 +213,8 @@ def _prepare(
     data: Loaded,
     model: Architecture,
     narrow: Callable[[float], Architecture] | None,
-) -> _Work:
+    recipe: Recipe,
+) -> Work:
     own = spec.compress
     try:
         sizes = sizes_of(spec.roles, len(data.y))
@@ -260,9 +238,10 @@ def _prepare(
                 x,
                 y,
                 roles,
-                spec.train,
+                recipe,
                 density,
                 seed=own.seed,
+                task=spec.train.kind,
                 plan=Plan(density, include=include, exclude=exclude),
                 narrow=narrow,
                 attribute=attribute,
@@ -282,95 +261,20 @@ def _prepare(
         "sizes": asdict(sizes),
         "model": identity(model),
         "recipe": spec.train.to_json(),
+        "loss": code_of(recipe.loss) if spec.train.own else "",
         "seed": own.seed,
         "metric": own.metric,
         "patterns": [None if include is None else list(include), list(exclude)],
         "versions": {"discreet": __version__, "torch": torch.__version__},
     }
-    return _Work(spec, store, model, setting, content)
+    return Work(spec, store, model, setting, content)
 
 
-def _key(work: _Work, job: Job) -> str:
-    name = bare(job.method)
-    return work.store.key(
-        f"models/{name}-{job.density:g}.safetensors",
-        method=job.method,
-        density=job.density,
-        **{name: value for name, value in work.content.items() if name != "sizes"},
-    )
-
-
-def _trained(work: _Work, setting: Setting, job: Job, progress: Progress) -> Outcome:
-    """The outcome of a unit, kept or made now."""
-    key = _key(work, job)
-    if work.store.has(key):
-        found = _loaded(work, work.store.path(key))
-        if found is not None:
-            return found
-    scratch = work.store.folder / ".scratch" / key.rpartition("-")[2].partition(".")[0]
-    outcome = methods.fit(job.method, replace(setting, scratch=scratch), progress=progress)
-    data = _dumped(work, outcome)
-    work.store.make(key, lambda aside: aside.write_bytes(data))
-    shutil.rmtree(scratch, ignore_errors=True)
-    return outcome
-
-
-def _dumped(work: _Work, outcome: Outcome) -> bytes:
-    tensors: dict[str, Tensor] = {f"params.{name}": value for name, value in outcome.params.items()}
-    tensors |= {f"masks.{name}": value for name, value in outcome.masks.items()}
-    model: Any = "other"
-    if outcome.model is work.model or outcome.model == work.model:
-        model = "own"
-    elif isinstance(outcome.model, MLP):
-        model = {"widths": list(outcome.model.widths), "activation": outcome.model.activation}
-    about = {
-        "schema": UNIT,
-        "method": outcome.method,
-        "model": model,
-        "epochs": outcome.epochs,
-        "spent": outcome.spent,
-        "notes": list(outcome.notes),
-        "epsilon": outcome.epsilon,
-        "history": outcome.history,
-        "order": {"params": list(outcome.params), "masks": list(outcome.masks)},
-    }
-    return dump(tensors, json.loads(json.dumps(about, allow_nan=False)))
-
-
-def _loaded(work: _Work, path: Path) -> Outcome | None:
-    """A kept outcome; None if its model is of a kind that only training makes."""
-    try:
-        file = read(path, UNIT)
-    except ArtefactError:
-        return None  # of another release: made anew
-    about = file.about
-    if about["model"] == "other":
-        return None
-    model = work.model
-    if about["model"] != "own":
-        model = MLP(tuple(about["model"]["widths"]), about["model"]["activation"])
-    parts = {
-        kind: {name: file.tensors[f"{kind}.{name}"].clone() for name in names}
-        for kind, names in about["order"].items()
-    }
-    return Outcome(
-        about["method"],
-        model,
-        parts["params"],
-        parts["masks"],
-        about["epochs"],
-        about["spent"],
-        tuple(about["notes"]),
-        None if about["epsilon"] is None else tuple(about["epsilon"]),
-        about["history"],
-    )
-
-
-def _told(work: _Work, setting: Setting, job: Job, outcome: Outcome, progress: Progress) -> dict[str, Any]:
+def _told(work: Work, setting: Setting, job: Job, outcome: Outcome, progress: Progress) -> dict[str, Any]:
     """A unit as plain data, audited."""
     progress("attacking", 1.0)
     tests = list(work.spec.safety.audit)
-    key = work.store.key("audits/unit.json", model=_key(work, job), tests=tests)
+    key = work.store.key("audits/unit.json", model=key_of(work, job), tests=tests)
 
     def write(aside: Path) -> None:
         found = assess(setting, outcome.model, outcome.params, tests=tests)

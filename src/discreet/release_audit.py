@@ -6,26 +6,31 @@ The attackers learn on one half of the audit panel and are judged on the other; 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from discreet._types import Float, Int, Num
 from discreet.estimate import Estimate
 from discreet.initial import Architecture
 from discreet.model_seeds import stream
 from discreet.performance import performance
 from discreet.phase import Setting
-from discreet.safety import Found, SafetyTest, parse
+from discreet.safety import Case, Found, SafetyTest, parse
 from discreet.safety._judge import LEVEL, judge
-from discreet.seen import cases, outputs_on
+from discreet.seen import cases, cases_of, outputs_on
 
-__all__ = ["TESTS", "Assessment", "assess", "check_tests", "mean_of_runs"]
+__all__ = ["TESTS", "Assessment", "assess", "assess_answers", "check_tests", "mean_of_runs"]
 
 TESTS = ("modified", "loss", "odds")
 """Attacks of an audit by default. The strongest one counts."""
+Answering = Callable[[Tensor], Num[np.ndarray, " sample *out"]]
+"""A model that runs elsewhere: inputs in, raw outputs out."""
+_Answers = Callable[[Int[np.ndarray, "run sample"]], list[Float[np.ndarray, "sample out"]]]
 AUDIT = 5  # what ``stream`` draws for here
 FPRS = (0.1, 0.01)
 
@@ -87,6 +92,46 @@ def assess(
     methods = check_tests(tests, setting.kind)
     needs = frozenset().union(*(test.needs for test in methods.values()))
     shown = cases(setting, model, {"": params}, setting.roles.audit, needs)[""]
+
+    def answers(places: Int[np.ndarray, "run sample"]) -> list[Float[np.ndarray, "sample out"]]:
+        told = outputs_on(setting, model, {"": params}, places)[""]
+        return [each["outputs"] for each in told]
+
+    return _assessment(setting, methods, shown, answers)
+
+
+def assess_answers(setting: Setting, answer: Answering, *, tests: Sequence[str]) -> Assessment:
+    """Audit one model that runs elsewhere, by its answers: that of a setting with one run.
+
+    Args:
+        setting: The task.
+        answer: Raw outputs [sample, out] for inputs [sample, …].
+        tests: As ``assess``, of those that read nothing but outputs.
+
+    Raises:
+        ValueError: As ``check_tests``; a test that reads more than outputs; several runs.
+    """
+    if setting.runs != 1:
+        raise ValueError(f"setting: expected one run, got {setting.runs}")
+    methods = check_tests(tests, setting.kind)
+    for spec, test in methods.items():
+        if test.needs:
+            raise ValueError(
+                f"tests: {spec!r} needs {', '.join(sorted(test.needs))}, a model that runs elsewhere gives outputs"
+            )
+    panel = setting.roles.audit
+
+    def answers(places: Int[np.ndarray, "run sample"]) -> list[Float[np.ndarray, "sample out"]]:
+        found = np.asarray(answer(setting.x[torch.from_numpy(places[0])]), np.float64)
+        return [found.reshape(len(found), -1)]
+
+    whole = answers(np.concatenate([panel.known, panel.judged], axis=1))
+    return _assessment(setting, methods, cases_of(setting, [{"outputs": whole[0]}], panel), answers)
+
+
+def _assessment(
+    setting: Setting, methods: Mapping[str, SafetyTest], shown: Sequence[Case], answers: _Answers
+) -> Assessment:
     seeds = [int(stream(setting.seed, run, AUDIT).integers(2**62)) for run in range(setting.runs)]
     found = {spec: test(shown, seeds=seeds) for spec, test in methods.items()}
     member = [case.judged_member for case in shown]
@@ -94,8 +139,8 @@ def assess(
         max((each[run] for each in found.values()), key=lambda each: each.leak) for run in range(setting.runs)
     ]
     tasks, fits = (
-        _performance(setting, model, params, setting.roles.test),
-        _performance(setting, model, params, setting.roles.audit.judged_in),
+        _performance(setting, answers, setting.roles.test),
+        _performance(setting, answers, setting.roles.audit.judged_in),
     )
     aucs = [_judged(each, inside, "auc") for each, inside in zip(strongest, member, strict=True)]
     rates = {
@@ -179,13 +224,12 @@ def mean_of_runs(
 
 
 def _performance(
-    setting: Setting, model: Architecture, params: Mapping[str, Tensor], places: np.ndarray
+    setting: Setting, answers: _Answers, places: Int[np.ndarray, "run sample"]
 ) -> list[Estimate]:
     label = setting.y.numpy()
-    told = outputs_on(setting, model, {"": params}, places)[""]
     return [
-        performance(answers["outputs"], label[rows], setting.kind, setting.metric)
-        for answers, rows in zip(told, places, strict=True)
+        performance(outputs, label[rows], setting.kind, setting.metric)
+        for outputs, rows in zip(answers(places), places, strict=True)
     ]
 
 

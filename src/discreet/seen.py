@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from discreet._types import Float, Int
+from discreet._types import Float, Int, Num
 from discreet.initial import Architecture, as_model
 from discreet.measure import measure_stack
 from discreet.phase import Setting
 from discreet.roles import Panel
 from discreet.safety import Answers, Case, Reference
 
-__all__ = ["cases", "outputs_on"]
+__all__ = ["Told", "cases", "cases_of", "outputs_on"]
 
 Stack = Mapping[str, Tensor]
+Told = Mapping[str, Num[np.ndarray, " sample *wide"]]
+"""What a model said of some samples: ``outputs`` and perhaps ``hidden``."""
 
 
 def outputs_on(
@@ -81,28 +83,41 @@ def cases(
     places = np.concatenate([panel.known, panel.judged], axis=1)
     told = outputs_on(setting, model, stacks, places, hidden="hidden" in needs)
     others = _references(setting, model, stacks, places) if "references" in needs else {}
-    cut = panel.known.shape[1]
-    label = setting.y.numpy()
-    found: dict[str, list[Case]] = {}
-    for name in stacks:
-        found[name] = []
-        for run, rows in enumerate(places):
-            member = np.isin(rows, setting.roles.fit[run])
-            attribute = None if setting.attribute is None else np.asarray(setting.attribute)[rows]
-            answers = told[name][run]
-            whole = Answers(
-                answers["outputs"], label[rows], rows, setting.kind, answers.get("hidden"), attribute
-            )
-            references = [
-                Reference(outputs[run][:cut], outputs[run][cut:], inside[:cut], inside[cut:])
-                for other, outputs in enumerate(others.get(name, []))
-                if other != run
-                for inside in [np.isin(rows, setting.roles.fit[other])]
-            ]
-            first, last = np.arange(cut), np.arange(cut, len(rows))
-            found[name].append(
-                Case(whole.take(first), member[:cut], whole.take(last), member[cut:], tuple(references))
-            )
+    return {name: cases_of(setting, told[name], panel, others.get(name, ())) for name in stacks}
+
+
+def cases_of(
+    setting: Setting,
+    told: Sequence[Told],
+    panel: Panel,
+    others: Sequence[Sequence[Float[np.ndarray, "sample out"]]] = (),
+) -> list[Case]:
+    """What a safety test is shown of models that have answered already, wherever they ran.
+
+    Args:
+        setting: The task.
+        told: For each run what its model said of the panel's samples, those that teach before those that judge.
+        panel: Whose answers they are.
+        others: For each run its model's outputs on the samples of every run, for tests that compare runs.
+
+    Returns:
+        One case a run.
+    """
+    cut, label = panel.known.shape[1], setting.y.numpy()
+    found = []
+    for run, rows in enumerate(np.concatenate([panel.known, panel.judged], axis=1)):
+        member = np.isin(rows, setting.roles.fit[run])
+        attribute = None if setting.attribute is None else np.asarray(setting.attribute)[rows]
+        answers = told[run]
+        whole = Answers(answers["outputs"], label[rows], rows, setting.kind, answers.get("hidden"), attribute)
+        references = [
+            Reference(outputs[run][:cut], outputs[run][cut:], inside[:cut], inside[cut:])
+            for other, outputs in enumerate(others)
+            if other != run
+            for inside in [np.isin(rows, setting.roles.fit[other])]
+        ]
+        first, last = np.arange(cut), np.arange(cut, len(rows))
+        found.append(Case(whole.take(first), member[:cut], whole.take(last), member[cut:], tuple(references)))
     return found
 
 

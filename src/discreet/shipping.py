@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -28,9 +27,8 @@ from discreet.artefacts import (
 )
 from discreet.initial import as_model
 from discreet.mlp import MLP
-from discreet.performance import performance
 from discreet.phase import Outcome, Setting
-from discreet.release_audit import Assessment, assess
+from discreet.release_audit import Assessment, assess, assess_answers, check_tests
 from discreet.sparse import dead_units
 from discreet.spec.sections import Export
 
@@ -141,7 +139,7 @@ def ship(
                 "audit": audited(read.dense),
             }
         )
-    runtime = _onnx(folder, own, module, files, notes) if "onnx" in export.formats else None
+    runtime = _onnx(folder, own, module, tests, files, notes) if "onnx" in export.formats else None
     weights, slim = _weights(outcome, state, masks)
     x = own.x[torch.from_numpy(own.roles.test[0])]
     speed = _speed(module, masks, runtime, slim, x, export.batch_sizes) if export.batch_sizes else {}
@@ -165,10 +163,14 @@ def module_of(outcome: Outcome, state: Mapping[str, Tensor]) -> nn.Module:
 
 
 def _onnx(
-    folder: Path, own: Setting, module: nn.Module, files: list[Any], notes: list[str]
+    folder: Path,
+    own: Setting,
+    module: nn.Module,
+    tests: Sequence[str],
+    files: list[Any],
+    notes: list[str],
 ) -> OnnxModel | None:
-    rows = own.roles.test[0]
-    x = own.x[torch.from_numpy(rows)]
+    x = own.x[torch.from_numpy(own.roles.test[0])]
     try:
         done = save_onnx(folder / "model.onnx", module, x[:256])
     except ModuleNotFoundError as error:
@@ -178,10 +180,10 @@ def _onnx(
         notes.append(f"ONNX was left out: {error}")
         return None
     runtime = load_onnx(folder / "model.onnx")
-    outputs = runtime(x.numpy())
-    task = performance(
-        outputs.reshape(len(x), -1).astype(np.float64), own.y.numpy()[rows], own.kind, own.metric
-    )
+    outside = [spec for spec, test in check_tests(tests, own.kind).items() if not test.needs]
+    if left_out := sorted(set(tests) - set(outside)):
+        notes.append(f"model.onnx was not attacked by {', '.join(left_out)}, which read more than outputs")
+    audit = assess_answers(own, lambda rows: runtime(rows.numpy()), tests=outside) if outside else None
     files.append(
         {
             "form": "ONNX",
@@ -189,7 +191,7 @@ def _onnx(
             "bytes": done.bytes,
             "same": False,
             "difference": done.difference,
-            "audit": {"task": task.to_json()},
+            "audit": {} if audit is None else _audit(audit),
         }
     )
     return runtime

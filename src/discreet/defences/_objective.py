@@ -94,7 +94,10 @@ class Objective:
         if self.target is not None:
             losses = self.target.loss(outputs, y)
         else:
-            losses = (self.own or LOSSES[self.kind].per_sample)(outputs, label(y))
+            true = label(y)
+            losses = (self.own or LOSSES[self.kind].per_sample)(
+                outputs, true.long() if self.kind == "ce" else true
+            )
         for change in self.changes:
             losses = change.change(losses, outputs, y, epoch)
         return losses

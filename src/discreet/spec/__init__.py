@@ -9,6 +9,7 @@ from discreet.spec.reading import Source, read
 from discreet.spec.schema import schema
 from discreet.spec.sections import CompressSpec
 from discreet.spec.template import template
+from discreet.spec.training import Train, recipe_of
 
 __all__ = [
     "CalledError",
@@ -17,10 +18,12 @@ __all__ = [
     "Named",
     "Source",
     "SpecFileError",
+    "Train",
     "load_data",
     "load_model",
     "named",
     "read",
+    "recipe_of",
     "schema",
     "template",
 ]

@@ -53,7 +53,13 @@ def first_line(kind: type) -> str:
 
 
 def _words(kind: type) -> dict[str, str]:
-    found = _ATTRIBUTES.search((inspect.getdoc(kind) or "") + "\n")
+    """Of its own docstring, and of its bases' for what that does not say."""
+    bases = (base for base in reversed(kind.__mro__) if dataclasses.is_dataclass(base))
+    return {name: text for base in bases for name, text in _own_words(base).items()}
+
+
+def _own_words(kind: type) -> dict[str, str]:
+    found = _ATTRIBUTES.search((inspect.cleandoc(kind.__doc__ or "")) + "\n")
     if found is None:
         return {}
     words: dict[str, str] = {}

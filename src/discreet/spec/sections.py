@@ -8,10 +8,21 @@ from typing import Any, Literal
 
 from discreet import methods, safety, selection_rules
 from discreet.quantizers import parse as parse_quantizer
-from discreet.recipe import Recipe
 from discreet.sparse.counts import check_density
+from discreet.spec.training import Train
 
-__all__ = ["Budget", "Compress", "CompressSpec", "Data", "Export", "Model", "Roles", "Safety", "Select"]
+__all__ = [
+    "Budget",
+    "Compress",
+    "CompressSpec",
+    "Data",
+    "Export",
+    "Model",
+    "Roles",
+    "Safety",
+    "Select",
+    "Train",
+]
 
 
 @dataclass(frozen=True)
@@ -172,7 +183,8 @@ class Budget:
     """How long it may take.
 
     Attributes:
-        minutes: No further training is begun after so many; 0 for no limit. The next call goes on.
+        minutes: No further training or round is begun after so many, once there is a model; 0 for no limit. The next
+            call goes on.
     """
 
     minutes: float = 0.0
@@ -225,7 +237,7 @@ class CompressSpec:
 
     data: Data
     model: Model
-    train: Recipe = field(default_factory=Recipe)
+    train: Train = field(default_factory=Train)
     roles: Roles = field(default_factory=Roles)
     compress: Compress = field(default_factory=Compress)
     safety: Safety = field(default_factory=Safety)
