@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from discreet.spec._errors import CalledError, SpecFileError
+from discreet.spec.audit_sections import AuditSpec
 from discreet.spec.calls import Named, named
 from discreet.spec.loading import Loaded, load_data, load_model
 from discreet.spec.reading import Source, read
@@ -12,6 +13,7 @@ from discreet.spec.template import template
 from discreet.spec.training import Train, recipe_of
 
 __all__ = [
+    "AuditSpec",
     "CalledError",
     "CompressSpec",
     "Loaded",

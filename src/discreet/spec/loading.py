@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,15 +15,17 @@ from torch import Tensor, nn
 
 from discreet._types import Float, Int, Num
 from discreet.initial import Architecture
+from discreet.losses import LOSSES, check_labels
 from discreet.mlp import MLP
 from discreet.spec._errors import CalledError, SpecFileError
 from discreet.spec.calls import Named, named
 from discreet.spec.reading import Source
 from discreet.spec.sections import Data, Model
 
-__all__ = ["BUILT_IN", "Loaded", "load_data", "load_model"]
+__all__ = ["BUILT_IN", "Loaded", "check_classes", "check_steady", "load_data", "load_model"]
 
 KEYS = ("x", "y", "group", "attribute", "reference")
+_TRIED = 8  # samples on which a model is tried twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,19 +124,32 @@ def load_model(
                 f" {list(data.x.shape[1:])}; give build"
             )
         outputs = int(data.y.max()) + 1 if loss == "ce" else 1 if data.y.ndim == 1 else data.y.shape[1]
+        check_classes(data, source, loss, outputs)
         try:
             return MLP((data.x.shape[1], *section.hidden, outputs), section.activation), None, ()
         except ValueError as error:
             raise SpecFileError(f"{source.at(key, 'activation')}: {error}") from error
     build = named(section.build, source, key, "build")
-    _try(build, section.options, data, loss)
+    _try(build, section.options, data, loss, source)
     make = partial(build.function, **section.options)
     wide = "width" in inspect.signature(build.function).parameters
     narrow = (lambda share: partial(make, width=share)) if wide else None
     return make, narrow, (build.note,) if build.note else ()
 
 
-def _try(build: Named, options: Mapping[str, Any], data: Loaded, loss: str) -> None:
+def check_classes(data: Loaded, source: Source, loss: str, outputs: int) -> None:
+    """Refuse labels that the loss would misread.
+
+    Raises:
+        SpecFileError: Naming the first one and its position.
+    """
+    try:
+        check_labels("y", data.y, LOSSES[loss], outputs)
+    except ValueError as error:
+        raise SpecFileError(f"{source.at('data', 'load')}: {error}") from error
+
+
+def _try(build: Named, options: Mapping[str, Any], data: Loaded, loss: str, source: Source) -> None:
     with torch.random.fork_rng(devices=[]):
         module = build("to make the model", options)
         if not isinstance(module, nn.Module):
@@ -159,10 +175,84 @@ def _try(build: Named, options: Mapping[str, Any], data: Loaded, loss: str) -> N
         raise build.wrong(f"a model with at least {int(data.y.max()) + 1} outputs, one a class", f"{width}")
     if loss == "bce" and width != 1:
         raise build.wrong("a model with one output, as the loss is bce", f"{width}")
+    check_classes(data, source, loss, width)
+    check_steady(
+        Named(lambda x: _quietly(module, x), f"the model of {build.path}", build.where), data.x[:_TRIED]
+    )
+
+
+def _quietly(module: nn.Module, x: Tensor) -> Tensor:
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.seed()
+        return module.eval()(x)
+
+
+def check_steady(model: Named, x: Num[Tensor, " sample *rest"]) -> None:
+    """Refuse a model whose outputs differ from call to call, or depend on what else is in the batch.
+
+    Args:
+        model: Takes ``x`` and returns outputs, a row a sample.
+        x: A few samples.
+
+    Raises:
+        CalledError: They do, or it raised.
+    """
+
+    def outputs(rows: Tensor) -> np.ndarray:
+        return np.asarray(
+            model("on a few samples, to see whether its outputs are steady", {"x": rows}), np.float64
+        )
+
+    first, again, part = outputs(x), outputs(x), outputs(x[: max(1, len(x) // 2)])
+    if not _alike(first, again):
+        raise CalledError(
+            f"{model.where}: {model.path} gives other outputs when it is asked about the same samples again, in eval"
+            " mode: dropout that is always on (torch.nn.functional.dropout needs training=self.training), or random"
+            " numbers in forward. Nothing can be measured of such a model"
+        )
+    if not _alike(first[: len(part)], part):
+        raise CalledError(
+            f"{model.where}: {model.path} gives other outputs for a sample when other samples are beside it, in eval"
+            " mode: batch normalisation that does not follow eval() and takes the statistics of the batch. What is"
+            " measured of such a model depends on the batch"
+        )
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.shape == other.shape and np.allclose(
+        one, other, rtol=1e-3, atol=1e-4 * (1 + np.abs(one).max())
+    )
 
 
 def _own(load: Named, options: Mapping[str, Any]) -> Loaded:
-    told = _parts(load, load("to load the data", options))
+    """What a function returns, after a second call to see whether it returns the same."""
+    found, again = (
+        _called(load, options, "to load the data"),
+        _called(load, options, "to load the data again"),
+    )
+    if len(found.y) != len(again.y):
+        raise load.wrong("the same samples each time", f"{len(found.y)} at first and then {len(again.y)}")
+    if _digest(found) != _digest(again):
+        raise CalledError(
+            f"{load.where}: {load.path} gives other values, or the same in another order, when it is called again;"
+            " give a seed to what it draws, and switch augmentation and shuffling off: members must be measured as"
+            " they were trained on, and a stopped audit goes on with the samples it began with"
+        )
+    return found
+
+
+def _digest(loaded: Loaded) -> str:
+    whole = hashlib.sha256()
+    for value in (loaded.x, loaded.y, loaded.reference, loaded.group, loaded.attribute):
+        if value is not None:
+            array = np.ascontiguousarray(value.numpy() if isinstance(value, Tensor) else value)
+            whole.update(f"{array.dtype}{array.shape}".encode())
+            whole.update(array.data if array.dtype != object else repr(array.tolist()).encode())
+    return whole.hexdigest()
+
+
+def _called(load: Named, options: Mapping[str, Any], why: str) -> Loaded:
+    told = _parts(load, load(why, options))
     x, y = (_tensor(load, name, told[name]) for name in ("x", "y"))
     if not len(x) == len(y) > 0:
         raise load.wrong("as many labels as inputs, at least one", f"{len(y)} labels for {len(x)} inputs")
@@ -198,6 +288,11 @@ def _parts(load: Named, given: Any) -> dict[str, Any]:
 
 def _dataset(load: Named, dataset: Any) -> tuple[Tensor, Tensor]:
     """All items, after a look whether a second reading gives the same."""
+
+    if isinstance(dataset, torch.utils.data.IterableDataset):
+        dataset = Named(lambda: list(dataset), f"reading the Dataset of {load.path}", load.where)(
+            "to have its samples"
+        )
 
     def items(many: int) -> tuple[Tensor, Tensor]:
         pairs = [dataset[at] for at in range(many)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def train_pair(
 
 
 def measure_release(
-    plan: Plan, material: Material, pair: int, shipped: dict[str, Tensor], steps: tuple[float, float]
+    plan: Plan, material: Material, pair: int, shipped: dict[str, Tensor], steps: Sequence[float]
 ) -> Record:
     """Measure every variant of a pair's shipped checkpoints on all training molecules, members and not."""
     halves = material.halves[list(_runs(pair))]
