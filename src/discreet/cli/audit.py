@@ -1,39 +1,81 @@
-"""``discreet audit``: attacks on everything that a run directory has released."""
+"""``discreet audit``: a model of one's own as a spec says, or attacks on what a run directory has released."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from discreet.audit import Analysis, Paired
+    from discreet.audit import Analysis, Audit, Paired
 
 __all__ = ["audit"]
 
 _EXAMPLES = """[bold]Examples[/bold]
 
-discreet audit discreet-demo
+discreet audit --init my.toml
+
+discreet audit my.toml
+
+discreet audit my.toml --folder my-run --time-budget 20
 
 discreet audit discreet-demo --attack "lira(mode='offline'),rmia"
 """
+_HEAD = """#:schema {schema}
+What discreet audit is to do; it runs as it is, in about a minute.
+Lines that begin with "# key =" are defaults. A spec runs the code that it names: run only specs you trust."""
+_SHOWN = {
+    ("data", "load"): "tab20",
+    ("data", "samples"): 6000,
+    ("model", "hidden"): (128, 128),
+    ("train", "loss"): "ce",
+    ("train", "epochs"): 30,
+    ("train", "batch_size"): 64,
+    ("budget", "runs"): 8,
+    ("attacks", "names"): ("loss", "lira", "rmia", "attack_p"),
+}
 
 
 def audit(
-    run_dir: Annotated[
+    path: Annotated[
         Path,
         typer.Argument(
-            metavar="RUN_DIR", show_default=False, help="A run directory, such as discreet demo leaves one."
+            metavar="SPEC.toml|RUN_DIR",
+            show_default=False,
+            help="What to do, see --init; or a run directory, such as discreet demo leaves one.",
         ),
     ],
+    init: Annotated[
+        bool, typer.Option("--init", help="Write a commented spec there, and a schema for editors beside it.")
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--folder",
+            show_default=False,
+            help="Of a spec: where everything goes; named like the spec if not given.",
+        ),
+    ] = None,
+    time_budget: Annotated[
+        float | None,
+        typer.Option(
+            "--time-budget",
+            min=0,
+            metavar="MINUTES",
+            show_default=False,
+            help="Of a spec: instead of [budget] minutes.",
+        ),
+    ] = None,
     names: Annotated[
         list[str] | None,
         typer.Option(
             "--attack",
             metavar="NAME[,NAME…]",
             show_default=False,
-            help="Attacks; every one with its defaults if not given. The loss attack always runs. Repeatable.",
+            help="Of a run directory: attacks; every one with its defaults if not given. The loss attack always runs."
+            " Repeatable.",
         ),
     ] = None,
     workers: Annotated[
@@ -41,16 +83,72 @@ def audit(
         typer.Option("--workers", min=1, show_default=False, help="Cores to use; all of them if not given."),
     ] = None,
 ) -> None:
-    """Run attacks on every variant of a run directory, and put what they find into its audit and its report.
+    """Audit a model of your own as a spec says: train or read runs, measure, rank, attack, report, judge.
 
-    Stop it at any moment: the next call goes on where it stopped. Writes RUN_DIR/audit.json, RUN_DIR/report.html and
-    RUN_DIR/exposed.csv.
+    Writes FOLDER/report.html, FOLDER/audit.json, FOLDER/exposed.csv and, if the spec has a gate, FOLDER/gate.json;
+    then it ends as discreet gate does. Given a run directory instead, attacks every variant in it, and puts what is
+    found into its audit and its report. Stop it at any moment: the next call goes on where it stopped.
     """
+    started = time.monotonic()
+    if init:
+        _init(path)
+        return
+    is_spec = path.suffix == ".toml" and not path.is_dir()
+    if is_spec and names:
+        raise ValueError("--attack: it is for run directories; a spec says it under [attacks]")
+    if not is_spec and (folder is not None or time_budget is not None):
+        raise ValueError("--folder, --time-budget: they are for specs, SPEC.toml; got a run directory")
+    if is_spec:
+        _spec(path, folder or Path(path.stem), time_budget, workers, started)
+    else:
+        _run_dir(path, names, workers)
+
+
+audit.__doc__ = f"{audit.__doc__}\n{_EXAMPLES}"
+
+
+def _init(path: Path) -> None:
+    from discreet.cli.initial_spec import write_initial
+    from discreet.spec import AuditSpec
+
+    write_initial(path, AuditSpec, "discreet audit", _HEAD, _SHOWN)
+
+
+def _spec(path: Path, folder: Path, time_budget: float | None, workers: int | None, started: float) -> None:
+    from dataclasses import replace
+
+    from discreet.cli import output
+    from discreet.spec import AuditSpec, CalledError, read
+
+    spec, source = read(path, AuditSpec)
+    if time_budget is not None:
+        spec = replace(spec, budget=replace(spec.budget, minutes=time_budget))
+    output.check_folder(folder)
+    from discreet.auditing_spec import audit_spec
+
+    try:
+        with output.progress() as progress:
+            done = audit_spec(spec, source, folder, workers=workers, progress=progress, started=started)
+    except CalledError as error:
+        if error.shown:
+            typer.echo(error.shown, err=True)
+        raise
+    output.say(*(f"{name}: {count:,}" for name, count in done.audit.data.counts.items()))
+    _tell(done.audit, folder, ranked=True)
+    if done.verdict is None:
+        return
+    print()
+    output.say(*done.verdict.reasons, done.verdict.outcome)
+    if not done.verdict.passed:
+        raise typer.Exit(1 if done.verdict.outcome == "failed" else 2)
+
+
+def _run_dir(run_dir: Path, names: list[str] | None, workers: int | None) -> None:
     import os
 
     from discreet.attack_specs import split_specs
     from discreet.auditing import audit_attacks
-    from discreet.cli.output import check_file, progress, say
+    from discreet.cli.output import check_file, progress
 
     if not (run_dir / "audit.json").is_file():
         raise OSError(2, "no audit to add attacks to; expected a run directory", str(run_dir / "audit.json"))
@@ -60,21 +158,29 @@ def audit(
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with progress() as bar:
         found = audit_attacks(run_dir, specs, workers=workers or cores, progress=bar)
+    _tell(found, run_dir, ranked=False)
+
+
+def _tell(found: Audit, folder: Path, *, ranked: bool) -> None:
+    """Tables of what attacks find and, if wanted, of the ranking; what it says in words; where the rest is."""
+    from discreet.cli.output import say
+    from discreet.cli.rank import show
+
     for analysis in found.analyses:
         if analysis.roc:
             print(f"\n{analysis.name}: what attacks find in each variant")
             _show(analysis)
     print()
-    say(*found.summary, *(note for note in found.notes if note.startswith("Left out")))
+    if ranked:
+        print("Ranked by r")
+        show(found.analyses[0], (*found.summary, *found.notes))
+    else:
+        say(*found.summary, *(note for note in found.notes if note.startswith("Left out")))
     print()
-    say(
-        f"report: {run_dir / 'report.html'}",
-        f"every record: {run_dir / 'exposed.csv'}",
-        f'judge it: discreet gate {run_dir} --require "tpr@0.1% < 0.01"',
-    )
-
-
-audit.__doc__ = f"{audit.__doc__}\n{_EXAMPLES}"
+    lines = [f"report: {folder / 'report.html'}"]
+    if (folder / "exposed.csv").is_file():
+        lines.append(f"every record: {folder / 'exposed.csv'}")
+    say(*lines, f'judge it: discreet gate {folder} --require "tpr@0.1% < 0.01"')
 
 
 def _show(analysis: Analysis) -> None:

@@ -102,18 +102,10 @@ compress.__doc__ = f"{compress.__doc__}\n{_EXAMPLES}"
 
 
 def _init(path: Path) -> None:
-    from discreet._json import dumps, save
-    from discreet.cli import output
-    from discreet.spec import CompressSpec, schema, template
+    from discreet.cli.initial_spec import write_initial
+    from discreet.spec import CompressSpec
 
-    if path.exists():
-        raise ValueError(f"{path}: there is a file already; name another one")
-    output.check_file(path)
-    beside = path.with_suffix(".schema.json")
-    head = _HEAD.format(schema=f"./{beside.name}")
-    save(beside, dumps(schema(CompressSpec, "discreet compress")))
-    save(path, template(CompressSpec, head, _SHOWN))
-    output.say(f"spec: {path}", f"schema for editors: {beside}", f"now: discreet compress {path}")
+    write_initial(path, CompressSpec, "discreet compress", _HEAD, _SHOWN)
 
 
 def _show(told: Mapping[str, Any]) -> None:

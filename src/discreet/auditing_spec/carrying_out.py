@@ -1,0 +1,214 @@
+"""From a spec to an audit, in order: units, records, ranking, attacks, verdict. What is done is not done again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from discreet._json import dumps
+from discreet.audit import Audit, Data
+from discreet.auditing_spec.planned import save_plan
+from discreet.auditing_spec.preparing import prepare
+from discreet.auditing_spec.telling import about, check_gate, notes_of, title_of
+from discreet.auditing_spec.training import TrainingUnit
+from discreet.auditing_spec.work import Prepared, Unit
+from discreet.gate import Verdict, gate
+from discreet.records import Record, read_all
+from discreet.runs.analysis import Evidence, analyse, look_beside
+from discreet.runs.following import measure_storage
+from discreet.runs.keeping import load_weights
+from discreet.runs.units import Tick, do_units
+from discreet.spec import AuditSpec, Source
+from discreet.store import Store
+from discreet.summary import summarize
+
+__all__ = ["Done", "audit_spec"]
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """What came of a spec.
+
+    Attributes:
+        audit: As written to ``audit.json``.
+        verdict: The gate's, if anything is required.
+        left: Names of the units that the time budget left.
+    """
+
+    audit: Audit
+    verdict: Verdict | None
+    left: tuple[str, ...]
+
+
+def audit_spec(
+    spec: AuditSpec,
+    source: Source,
+    folder: str | Path,
+    *,
+    workers: int | None = None,
+    progress: Progress = lambda doing, share: None,
+    started: float | None = None,
+) -> Done:
+    """Do what a spec says; a second call goes on from what is there.
+
+    Leaves in the folder ``manifest.json``, ``plan.json`` (what there is to do, for ``discreet status``),
+    ``trajectory/`` and ``release/`` (records), ``weights/`` (shipped checkpoints), ``audit.json``, ``report.html``,
+    ``exposed.csv`` and, if anything is required, ``gate.json``.
+
+    Args:
+        spec: What to do.
+        source: Where it came from; modules that it names are looked for there.
+        folder: The run directory.
+        workers: Cores for the built-in trainer and for attacks; None: all. The bytes do not depend on it.
+        progress: Called with what is being done, and the share of all work that is done.
+        started: When the time budget began, by ``time.monotonic``; None: now.
+
+    Returns:
+        The audit: the same bytes for the same spec, data and code on the same machine.
+
+    Raises:
+        SpecFileError, CalledError: The spec does not fit the data, or code that it names failed.
+        StoreError: The folder is in use or cannot be written.
+    """
+    from discreet.auditing import audit_attacks
+    from discreet.report import write
+
+    begun = time.monotonic() if started is None else started
+    until = begun + 60 * spec.budget.minutes if spec.budget.minutes else float("inf")
+    store = Store(folder)
+    with store.lock():
+        progress("reading the data", 0.0)
+        prepared = prepare(spec, source, store, workers)
+        check_gate(prepared, source)
+        save_plan(store, prepared)
+        left = _do(prepared, until, lambda doing, share: progress(doing, 0.02 + 0.68 * share))
+        progress("ranking", 0.7)
+        done = [unit for unit in prepared.units if unit not in left]
+        audit = _audit(prepared, done, left)
+        audit.save(store.folder / "audit.json")
+    if any(analysis.attacks for analysis in audit.analyses):
+        audit = audit_attacks(
+            store.folder,
+            spec.attacks.names,
+            workers=workers or _cores(),
+            progress=lambda doing, share: progress(doing, 0.75 + 0.24 * share),
+        )
+    else:
+        progress("writing the report", 0.95)
+        write(audit, store.folder / "report.html")
+    verdict = _judge(spec, store, audit)
+    progress("done", 1.0)
+    return Done(audit, verdict, tuple(unit.name for unit in left))
+
+
+def _do(prepared: Prepared, until: float, progress: Progress) -> list[Unit]:
+    """Do the units; the first one is begun whatever the time."""
+    store, units = prepared.work.store, prepared.units
+    seconds: dict[str, float] = {}
+    lock = Lock()
+    doing = f"training and measuring {len({run for unit in units for run in unit.runs})} runs"
+    if prepared.work.spec.is_existing:
+        doing = "measuring checkpoints"
+
+    def work(unit: Unit, tick: Tick) -> None:
+        fresh = not all(store.has(key) for key in unit.keys)
+        begun = time.monotonic()
+        unit.do(tick)
+        if fresh:
+            with lock:
+                seconds[unit.name] = round(time.monotonic() - begun, 3)
+                store.note(seconds=dict(seconds))
+
+    def kept(unit: Unit) -> bool:
+        return all(store.has(key) for key in unit.keys)
+
+    total = sum(unit.ticks for unit in units)
+    first, rest = list(units[:1]), list(units[1:])
+    missing = [unit for unit in rest if not kept(unit)]
+    shown = units[0].ticks / total
+    do_units(first, work, first[0].ticks, workers=1, progress=lambda share: progress(doing, share * shown))
+    ready = [unit for unit in rest if unit not in missing]
+    for unit in ready:
+        shown += unit.ticks / total
+    span = 1 - shown
+    return do_units(
+        missing,
+        work,
+        max(1, sum(unit.ticks for unit in missing)),
+        workers=prepared.workers,
+        progress=lambda share: progress(doing, shown + span * share),
+        until=until,
+    )
+
+
+def _audit(prepared: Prepared, done: Sequence[Unit], left: Sequence[Unit]) -> Audit:
+    work = prepared.work
+    trajectory, release = _records(work.store, done)
+    evidence = Evidence(
+        trajectory,
+        release,
+        _storage(prepared, done),
+        full=prepared.variants[0],
+        seed=work.spec.split.seed,
+        task=work.panel.task,
+    )
+    beside = look_beside(evidence, prepared.variants)
+    analysis = analyse(evidence, beside, name="as shipped", note=_note(prepared))
+    return Audit(
+        title_of(prepared),
+        (analysis,),
+        summary=summarize(analysis),
+        **about(prepared, release),
+        data=Data(dict(prepared.counts)),
+        notes=tuple(notes_of(prepared, release, left)),
+    )
+
+
+def _note(prepared: Prepared) -> str:
+    return "r is taken over all checkpoints of each run." if prepared.work.panel.model is not None else ""
+
+
+def _records(store: Store, done: Sequence[Unit]) -> tuple[Record, Record]:
+    trajectory = [store.path(key) for unit in done for key in unit.trajectory]
+    release = [store.path(key) for unit in done for key in unit.release]
+    return read_all(trajectory), read_all(release)
+
+
+def _storage(prepared: Prepared, done: Sequence[Unit]) -> Mapping[str, Mapping[str, Any]]:
+    """What each variant of the first run's shipped checkpoint takes on disk."""
+    if prepared.storage is not None:
+        return prepared.storage
+    work, first = prepared.work, done[0]
+    if not isinstance(first, TrainingUnit):
+        return {}
+    store, weights = work.store, first.weights[0]
+
+    def write(aside: Path) -> None:
+        found = measure_storage(work.panel, load_weights(store.path(weights))[0])
+        aside.write_text(dumps(found), "utf-8")
+
+    key = store.key("release/storage.json", weights=weights, variants=work.panel.variants)
+    return json.loads(store.make(key, write).read_text("utf-8"))
+
+
+def _judge(spec: AuditSpec, store: Store, audit: Audit) -> Verdict | None:
+    path = store.folder / "gate.json"
+    path.unlink(missing_ok=True)  # an older verdict must not outlive the audit it judged
+    if not spec.gate.require:
+        return None
+    verdict = gate(audit, spec.gate.require, bound=spec.gate.bound, accept=spec.gate.accept)
+    verdict.save(path)
+    return verdict
+
+
+def _cores() -> int:
+    from discreet._spread import available
+
+    return available()
