@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from discreet._types import Float, Int
-from discreet.data import b3db, cifar, fashion, glosses, tab20
+from discreet.data import b3db, cifar, fashion, glosses, labelled_texts, tab20, tinyimagenet
 from discreet.data.samples import DataError
 from discreet.defences.augment import Augment
 from discreet.initial import Architecture
@@ -19,10 +21,13 @@ from discreet.mlp import MLP
 from discreet.phase import Setting
 from discreet.recipe import Recipe
 from discreet.roles import Sizes, deal
-from discreet.studies.paper_models import alexnet, vgg16
+from discreet.studies.paper_encoders import Pretrained, numbered
+from discreet.studies.paper_models import ResNet18, alexnet, vgg16
 
 __all__ = ["FOLDER", "TASKS", "CompressionTask", "Encoder", "setting"]
 
+BERT, ROBERTA, PLACES = "bert-base-uncased", "roberta-base", 128
+"""Folders with pretrained encoders, and tokens of a text that are kept (the paper leaves that out)."""
 FOLDER = "DISCREET_DATA"
 """Environment variable: the folder with data sets that no package ships."""
 
@@ -41,6 +46,7 @@ class CompressionTask:
         recipe: How it is trained.
         large: Makes a network twice as wide, for the question which of two networks leaks more; None: there is none.
         densities: Shares of weights that are kept; most methods are run at the first only.
+        narrow: Makes smaller networks of the kind, for students of distillation; perceptrons need none.
         augment: How the paper's protocol shows members to the attacker, if the task is one of the paper's.
     """
 
@@ -51,6 +57,7 @@ class CompressionTask:
     large: Callable[[], Architecture] | None
     recipe: Recipe
     densities: tuple[float, ...]
+    narrow: Callable[[float], Architecture] | None = None
     augment: Augment | None = None
 
 
@@ -79,7 +86,16 @@ def setting(
     if large and task.large is None:
         raise ValueError(f"large: {name} has no wider network")
     model = task.large() if large and task.large is not None else task.model()
-    return Setting(model, x, y, roles, replace(task.recipe, **recipe), density, seed)  # pyright: ignore[reportArgumentType]
+    return Setting(
+        model,
+        x,
+        y,
+        roles,
+        replace(task.recipe, **recipe),  # pyright: ignore[reportArgumentType]
+        density,
+        seed,
+        narrow=task.narrow,
+    )
 
 
 @cache
@@ -158,11 +174,15 @@ class _Block(nn.Module):
 
 def _pictures(classes: int) -> tuple[Tensor, Tensor, None]:
     """CIFAR from the folder that the environment names."""
+    data = cifar.load(_folder(f"the archive of CIFAR-{classes}"), classes)
+    return torch.from_numpy(data.x), torch.from_numpy(data.y), None
+
+
+def _folder(what: str) -> Path:
     folder = os.environ.get(FOLDER, "")
     if not folder:
-        raise DataError(f"set {FOLDER} to the folder that holds the archive of CIFAR-{classes}")
-    data = cifar.load(folder, classes)
-    return torch.from_numpy(data.x), torch.from_numpy(data.y), None
+        raise DataError(f"set {FOLDER} to the folder that holds {what}")
+    return Path(folder)
 
 
 def _cifar10() -> tuple[Tensor, Tensor, None]:
@@ -171,6 +191,31 @@ def _cifar10() -> tuple[Tensor, Tensor, None]:
 
 def _cifar100() -> tuple[Tensor, Tensor, None]:
     return _pictures(100)
+
+
+def _tiny() -> tuple[Tensor, Tensor, None]:
+    data = tinyimagenet.load(_folder("the archive of Tiny ImageNet"))
+    return torch.from_numpy(data.x), torch.from_numpy(data.y), None
+
+
+def _yelp5() -> tuple[Tensor, Tensor, None]:
+    return _numbers(labelled_texts.yelp5(_folder("Yelp-5's archive and the folder bert-base-uncased")), BERT)
+
+
+def _ag_news() -> tuple[Tensor, Tensor, None]:
+    return _numbers(labelled_texts.ag_news(_folder("ag_news_csv and the folder roberta-base")), ROBERTA)
+
+
+def _numbers(data: labelled_texts.LabelledTexts, name: str) -> tuple[Tensor, Tensor, None]:
+    """Rows of tokens; texts that agree in all that is kept of them are one."""
+    rows = numbered(_folder(name) / name, data.texts, PLACES)
+    _, first = np.unique(rows, axis=0, return_index=True)
+    first.sort()
+    return torch.from_numpy(rows[first]), torch.from_numpy(data.y[first]), None
+
+
+def _encoder_of(name: str, classes: int) -> Callable[[float], Architecture]:
+    return lambda share: partial(Pretrained, _folder(name) / name, classes, share)
 
 
 def _alexnet() -> Architecture:
@@ -193,6 +238,10 @@ def _wide_encoder() -> Architecture:
     return lambda: Encoder(width=128)
 
 
+def _narrow_encoder(share: float) -> Architecture:
+    return lambda: Encoder(width=max(1, int(64 * share)))
+
+
 _LARGE = Sizes(fit=40_000, loop=4_000, audit=6_000, validation=2_000, test=4_900, reference=2_900)
 _STEPS = Recipe(
     "ce",
@@ -205,6 +254,8 @@ _STEPS = Recipe(
     batch_size=128,
     milestones=(100, 150),
 )
+_TEXT = Recipe("ce", "adamw", lr=2e-5, weight_decay=0.01, epochs=10, batch_size=256)
+"""Passes and batch as in section 5.2; the paper leaves out the rest."""
 _SHIFTED = Augment(noise=0.0, pad=4, flip=True)
 
 TASKS: Mapping[str, CompressionTask] = {
@@ -243,11 +294,59 @@ TASKS: Mapping[str, CompressionTask] = {
         _wide_encoder,
         Recipe("ce", "adam", lr=1e-3, epochs=20, batch_size=64),
         (0.5, 0.1),
+        _narrow_encoder,
     ),
     "cifar100": CompressionTask(
-        "CIFAR-100 (VGG16)", _cifar100, _LARGE, _vgg16, None, _STEPS, (0.05, 0.1, 0.2), _SHIFTED
+        "CIFAR-100 (VGG16)",
+        _cifar100,
+        _LARGE,
+        _vgg16,
+        None,
+        _STEPS,
+        (0.05, 0.1, 0.2),
+        lambda share: partial(vgg16, share=share),
+        _SHIFTED,
     ),
     "cifar10": CompressionTask(
-        "CIFAR-10 (AlexNet)", _cifar10, _LARGE, _alexnet, _wide_alexnet, _STEPS, (0.05, 0.1), _SHIFTED
+        "CIFAR-10 (AlexNet)",
+        _cifar10,
+        _LARGE,
+        _alexnet,
+        _wide_alexnet,
+        _STEPS,
+        (0.05, 0.1),
+        lambda share: partial(alexnet, share=share),
+        _SHIFTED,
+    ),
+    "tinyimagenet": CompressionTask(
+        "TinyImageNet (ResNet18)",
+        _tiny,
+        Sizes(fit=50_000, loop=4_000, audit=6_000, validation=2_000, test=5_000, reference=30_000),
+        lambda: ResNet18,
+        None,
+        _STEPS,
+        (0.05, 0.1),
+        lambda share: partial(ResNet18, share=share),
+        _SHIFTED,
+    ),
+    "yelp5": CompressionTask(
+        "Yelp-5 (BERT)",
+        _yelp5,
+        Sizes(fit=325_000, loop=10_000, audit=20_000, validation=10_000, test=50_000, reference=100_000),
+        lambda: _encoder_of(BERT, 5)(1.0),
+        None,
+        _TEXT,
+        (0.5,),
+        _encoder_of(BERT, 5),
+    ),
+    "ag_news": CompressionTask(
+        "AG-News (RoBERTa)",
+        _ag_news,
+        Sizes(fit=60_000, loop=4_000, audit=6_000, validation=4_000, test=7_600, reference=20_000),
+        lambda: _encoder_of(ROBERTA, 4)(1.0),
+        None,
+        _TEXT,
+        (0.5,),
+        _encoder_of(ROBERTA, 4),
     ),
 }

@@ -18,8 +18,12 @@ _VGG = ((64, 64), (128, 128), (256, 256, -256), (512, 512, -512), (512, 512, -51
 """Blocks of convolutions between poolings; those with a minus have windows of one pixel, padded all the same."""
 
 
-def vgg16(classes: int = 100) -> nn.Module:
+def vgg16(classes: int = 100, share: float = 1.0) -> nn.Module:
     """VGG "C" for pictures of 32 pixels, with normalisation after every layer but the last.
+
+    Args:
+        classes: Of the answer.
+        share: All hidden widths are multiplied by it: a student of distillation.
 
     Example:
         >>> sum(each.numel() for each in vgg16().parameters())
@@ -29,36 +33,37 @@ def vgg16(classes: int = 100) -> nn.Module:
     before = 3
     for block in _VGG:
         for width in block:
-            layers += [
-                nn.Conv2d(before, abs(width), 1 if width < 0 else 3, padding=1),
-                nn.BatchNorm2d(abs(width)),
-            ]
+            wide = _wide(share, abs(width))
+            layers += [nn.Conv2d(before, wide, 1 if width < 0 else 3, padding=1), nn.BatchNorm2d(wide)]
             layers += [nn.ReLU()]
-            before = abs(width)
+            before = wide
         layers += [nn.MaxPool2d(2)]
-    layers += [nn.Flatten(), *_head((2048, 512, 512)), nn.Linear(512, classes)]
+    last = _wide(share, 512)
+    layers += [nn.Flatten(), *_head((4 * before, last, last)), nn.Linear(last, classes)]
     return nn.Sequential(*layers)
 
 
-def alexnet(classes: int = 10, widen: int = 1) -> nn.Module:
+def alexnet(classes: int = 10, widen: int = 1, share: float = 1.0) -> nn.Module:
     """AlexNet for pictures of 32 pixels: five strided convolutions and three linear layers.
 
     Args:
         classes: Of the answer.
         widen: Linear layers have 1,024 times as many units: 1 is "AlexNet-s", 2 is "AlexNet-b".
+        share: All hidden widths are multiplied by it: a student of distillation.
     """
     layers: list[nn.Module] = []
-    for before, width, window, padding in (
-        (3, 96, 11, 5),
-        (96, 256, 5, 2),
-        (256, 384, 3, 1),
-        (384, 384, 3, 1),
-        (384, 256, 3, 1),
-    ):
-        layers += [nn.Conv2d(before, width, window, 2, padding), nn.BatchNorm2d(width), nn.ReLU()]
-    wide = 1024 * widen
-    layers += [nn.Flatten(), *_head((256, wide, wide)), nn.Linear(wide, classes)]
+    before = 3
+    for width, window, padding in ((96, 11, 5), (256, 5, 2), (384, 3, 1), (384, 3, 1), (256, 3, 1)):
+        after = _wide(share, width)
+        layers += [nn.Conv2d(before, after, window, 2, padding), nn.BatchNorm2d(after), nn.ReLU()]
+        before = after
+    wide = _wide(share, 1024 * widen)
+    layers += [nn.Flatten(), *_head((before, wide, wide)), nn.Linear(wide, classes)]
     return nn.Sequential(*layers)
+
+
+def _wide(share: float, width: int) -> int:
+    return max(1, int(share * width))
 
 
 def _head(widths: tuple[int, ...]) -> list[nn.Module]:
@@ -73,17 +78,22 @@ class ResNet18(nn.Module):
 
     Args:
         classes: Of the answer.
+        share: All hidden widths are multiplied by it: a student of distillation.
     """
 
-    def __init__(self, classes: int = 200) -> None:
+    def __init__(self, classes: int = 200, share: float = 1.0) -> None:
         super().__init__()
-        self.first = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU())
-        blocks, before = [], 64
+        before = _wide(share, 64)
+        self.first = nn.Sequential(
+            nn.Conv2d(3, before, 3, padding=1, bias=False), nn.BatchNorm2d(before), nn.ReLU()
+        )
+        blocks = []
         for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-            blocks += [_Block(before, width, stride), _Block(width, width, 1)]
-            before = width
+            wide = _wide(share, width)
+            blocks += [_Block(before, wide, stride), _Block(wide, wide, 1)]
+            before = wide
         self.blocks = nn.Sequential(*blocks)
-        self.last = nn.Linear(512, classes)
+        self.last = nn.Linear(before, classes)
 
     def forward(self, x: Float[Tensor, "sample 3 height width"]) -> Float[Tensor, "sample class"]:
         """Logits."""

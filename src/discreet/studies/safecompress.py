@@ -19,7 +19,7 @@ from discreet.release_audit import assess
 from discreet.store import Store, content_hash
 from discreet.studies.compression_grid import METHOD, Grid, grid
 from discreet.studies.compression_tasks import TASKS, setting
-from discreet.studies.safecompress_plan import SCALES, Row, SafeScale, rows
+from discreet.studies.safecompress_plan import SCALES, WHITE, Row, SafeScale, rows
 
 __all__ = ["GRIDS", "Cell", "SafeStudy", "safecompress"]
 
@@ -161,6 +161,8 @@ def _run(
     seconds = time.process_time() - start
     progress("audit", 1.0)
     found = assess(given, done.model, done.params).to_json()
+    if row.name in WHITE and row.density == TASKS[row.task].densities[0] and not row.large:
+        found["whitebox"] = assess(given, done.model, done.params, tests=["whitebox"]).to_json()
     augment = TASKS[row.task].augment
     if augment is not None:
         found["paper_protocol"] = paper_protocol(given, done.model, done.params, augment).to_json()

@@ -17,6 +17,15 @@ from discreet.studies.safecompress_plan import SIX
 
 __all__ = ["paper_rows", "to_json", "to_markdown"]
 
+_PAPER = {
+    "cifar100": "CIFAR100",
+    "cifar10": "CIFAR10",
+    "tinyimagenet": "TinyImageNet",
+    "yelp5": "Yelp-5",
+    "ag_news": "AG-News",
+}
+"""Data sets as the paper's tables name them."""
+
 
 def to_json(study: SafeStudy) -> dict[str, Any]:
     """All figures with intervals and counts; processor times, which differ each time, are in the tables alone."""
@@ -56,7 +65,7 @@ def to_markdown(study: SafeStudy) -> str:
     for task, runs in study.scale.tasks.items():
         cells = [cell for cell in study.cells if cell.row.task == task and cell.row.runs == runs]
         if cells:
-            parts += [*_methods(task, cells), *_ladder(task, cells)]
+            parts += [*_methods(task, cells), *_whitebox(task, cells), *_ladder(task, cells)]
     if study.scale.picks:
         parts += _picks(study)
     for each in study.grids:
@@ -103,23 +112,45 @@ def _methods(task: str, cells: Sequence[Cell]) -> list[str]:
     return [*lines, ""]
 
 
-def _printed(task: str, density: float) -> dict[str, dict[str, str]]:
-    """The paper's rows for a task that it has, by method."""
-    data = {"cifar100": "CIFAR100", "cifar10": "CIFAR10"}.get(task, "")
+def _printed(task: str, density: float, *, whitebox: bool = False) -> dict[str, dict[str, str]]:
+    """The paper's rows for a task that it has, by method; of Table 11, or of the others."""
+    data = _PAPER.get(task, "")
     found: dict[str, dict[str, str]] = {}
     for row in paper_rows():
-        if row["data"] == data and float(row["density"]) == density and row["table"] != "11":
+        if row["data"] == data and float(row["density"]) == density and (row["table"] == "11") == whitebox:
             known = found.setdefault(row["method"], {})
             known |= {name: value for name, value in row.items() if value}
     return found
 
 
+def _whitebox(task: str, cells: Sequence[Cell]) -> list[str]:
+    """Table 11: what the white-box attack gets."""
+    here = [cell for cell in cells if "whitebox" in cell.found]
+    if not here:
+        return []
+    printed = _printed(task, here[0].row.density, whitebox=True)
+    lines = [
+        f"Under the white-box attack (Table 11), {TASKS[task].title}:",
+        "",
+        "| method | Task Acc | WMIA Acc | TM-score |" + (" paper: Task, WMIA, TM |" if printed else ""),
+        "|---" * (4 + bool(printed)) + "|",
+    ]
+    for cell in here:
+        told = cell.found["whitebox"]
+        line = f"| {cell.row.name} | {' | '.join(_show(told[key]) for key in ('task', 'mia', 'tm'))} |"
+        lines.append(line + (f" {_figures(cell, printed)} |" if printed else ""))
+    return [*lines, ""]
+
+
 def _beside(cell: Cell, printed: dict[str, dict[str, str]]) -> str:
     """Cells for the paper's protocol and the paper's own figures."""
     own = cell.found.get("paper_protocol")
+    return f" {_show(own['confounded']) if own else ''} | {_figures(cell, printed)} |"
+
+
+def _figures(cell: Cell, printed: dict[str, dict[str, str]]) -> str:
     told = printed.get(cell.row.name.partition(" (")[0], {})
-    figures = " / ".join(told.get(name, "") for name in ("task", "mia", "tm")) if told else ""
-    return f" {_show(own['confounded']) if own else ''} | {figures} |"
+    return " / ".join(told.get(name, "") for name in ("task", "mia", "tm")) if told else ""
 
 
 def _ladder(task: str, cells: Sequence[Cell]) -> list[str]:

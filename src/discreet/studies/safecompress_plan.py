@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from discreet.studies.compression_tasks import TASKS
 
-__all__ = ["METHODS", "SAFE", "SCALES", "Row", "SafeScale", "rows"]
+__all__ = ["METHODS", "SAFE", "SCALES", "WHITE", "Row", "SafeScale", "rows"]
 
 SAFE = "safecompress(rule='tm')"
 """The paper's rule, with the study's safety test."""
@@ -82,6 +82,23 @@ TEXT = (
     "SafeCompress + re2",
     "pick: random",
 )
+WHITE = (
+    "dense",
+    *(f"{small}-{how}" for small in ("Pr", "KD") for how in ("DP", "AdvReg", "DMP")),
+    "MIA-Pr (approximation)",
+    "white-box loop",
+)
+"""Rows of Table 11, which are attacked by the white-box attack as well."""
+PAPER_TEXT = (
+    *TEXT,
+    "Pr-DP",
+    "Pr-AdvReg",
+    "KD-DP",
+    "KD-AdvReg",
+    "MIA-Pr (approximation)",
+)
+TEXTS = {"glosses": TEXT, "yelp5": PAPER_TEXT, "ag_news": PAPER_TEXT}
+"""Methods for tasks with texts: those of Tables 9 and 10, and the controls."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +119,7 @@ class SafeScale:
 SCALES: Mapping[str, SafeScale] = {
     "quick": SafeScale({"tab20": 3}, False),
     "small": SafeScale({"tab20": 3, "fashion": 3, "b3db": 3, "glosses": 2}, True, 10),
-    "paper": SafeScale({"cifar100": 1, "cifar10": 1}, True),
+    "paper": SafeScale({"cifar100": 1, "cifar10": 1, "tinyimagenet": 1, "yelp5": 1, "ag_news": 1}, True),
 }
 
 
@@ -135,7 +152,7 @@ def rows(scale: SafeScale) -> Sequence[Row]:
     found: list[Row] = []
     for task, runs in scale.tasks.items():
         first, *others = TASKS[task].densities
-        names = QUICK if not scale.every else TEXT if task == "glosses" else tuple(METHODS)
+        names = QUICK if not scale.every else TEXTS.get(task, tuple(METHODS))
         found += [Row(task, name, first, runs) for name in names]
         wide = SIX if scale.every else ("SET",)
         found += [Row(task, name, density, runs) for density in others for name in wide]
