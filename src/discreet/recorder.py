@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet._types import Bool, Num
+from discreet.batches import Batches, measure_batches
 from discreet.fingerprint import fingerprints
 from discreet.forward import Model, Stack, count
 from discreet.measure import inputs, measure_stack, stack_of
@@ -32,7 +33,7 @@ class Recorder:
     """Measures quantized checkpoints as they arise.
 
     Args:
-        x: Inputs of the evaluation samples.
+        x: Inputs of the evaluation samples, or ``Batches`` where a model is not asked as ``model(x)``.
         y: Their labels.
         quantizers: Specs (or quantizers), each a variant named by its spec; a mapping gives other names.
         run: Label of the training run; for stacks one label a model.
@@ -61,7 +62,7 @@ class Recorder:
 
     def __init__(
         self,
-        x: Tensor | np.ndarray,
+        x: Tensor | np.ndarray | Batches,
         y: Tensor | np.ndarray,
         quantizers: Quantizers = ("full",),
         *,
@@ -87,7 +88,7 @@ class Recorder:
         self.task, self.every, self.model, self.workers = task, every, model, workers
         self.overhead = 0.0
         """Seconds spent in ``step`` and ``step_stack`` so far."""
-        self._x, self._y = torch.as_tensor(x), torch.as_tensor(y)
+        self._x, self._y = x if isinstance(x, Batches) else torch.as_tensor(x), torch.as_tensor(y)
         self._ready: Tensor | SparseRows | None = None
         self._dtype = np.dtype(dtype).type
         self._sample = np.arange(len(y)) if sample is None else np.asarray(sample)
@@ -187,16 +188,11 @@ class Recorder:
     def _measure(
         self, step: float, model: Model, given: np.ndarray, variants: Iterator[tuple[str, Stack]]
     ) -> Record:
-        if self._ready is None:
-            self._ready = inputs(model, self._x)
         hashes: dict[str, np.ndarray] = {}
         signals: dict[str, list[np.ndarray]] = {}
         for group in _groups(variants):
             hashes |= {name: fingerprints(stack, self.workers) for name, stack in group.items()}
-            found = measure_stack(
-                model, group, self._ready, self._y, self.task, dtype=self._dtype, workers=self.workers
-            )
-            for name, values in found.items():
+            for name, values in self._ask(model, group).items():
                 signals.setdefault(name, []).append(values.swapaxes(0, 1).reshape(-1, values.shape[-1]))
         variants_, runs = len(hashes), len(self.runs)
         return Record(
@@ -219,12 +215,23 @@ class Recorder:
             about=self._about,
         )
 
+    def _ask(self, model: Model, group: dict[str, Stack]) -> dict[str, np.ndarray]:
+        if isinstance(self._x, Batches):
+            if not isinstance(model, nn.Module):
+                raise ValueError(f"model: batches are for a module, got {type(model).__name__}")
+            return measure_batches(model, group, self._x, self._y, self.task, self._dtype)
+        if self._ready is None:
+            self._ready = inputs(model, self._x)
+        return measure_stack(
+            model, group, self._ready, self._y, self.task, dtype=self._dtype, workers=self.workers
+        )
+
     def _settings(self) -> dict[str, Any]:
         """What the figures depend on besides the weights."""
         return {
             "task": self.task,
             "quantizers": {name: str(each) for name, each in self.quantizers.items()},
-            "x_sha256": _digest(self._x),
+            "x_sha256": self._x.digest() if isinstance(self._x, Batches) else _digest(self._x),
             "y_sha256": _digest(self._y),
             "dtype": np.dtype(self._dtype).name,
             "torch": torch.__version__,
