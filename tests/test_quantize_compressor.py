@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from discreet._find import SpecError
 from discreet.defences._gradients import plain
 from discreet.defences.even import Even
+from discreet.measure import measure_stack
 from discreet.methods import fit
 from discreet.phase import fresh_phase
 from discreet.quantizers import quantize_stack
 from discreet.training_paths import Batch, Epoch
+from discreet.trajectory import Trajectory
 from tests.compression import setting
 
 SIGN = "sign(granularity='channel', scope='weights', scale='absmean')"
@@ -41,6 +44,26 @@ def test_an_aware_step_is_the_gradient_at_the_quantized_weights() -> None:
     done = fit(f"quantize(quantizer={SIGN!r}, aware=True)", given)
     for name, value in quantize_stack(moved, SIGN).items():
         torch.testing.assert_close(done.params[name], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("aware", [False, True])
+def test_the_indicator_is_that_of_the_quantized_checkpoints(aware: bool) -> None:
+    given = setting(2, recipe={"epochs": 3})
+    done = fit(f"quantize(quantizer={SIGN!r}, aware={aware})", given)
+    stacks = {}
+    for epochs in (1, 2, 3):
+        short = setting(2, recipe={"epochs": epochs})
+        stacks[epochs] = fit(f"quantize(quantizer={SIGN!r}, aware={aware})", short).params
+    for run in range(2):
+        at = torch.from_numpy(given.roles.validation[run])
+        own = {str(k): {n: v[run : run + 1] for n, v in stack.items()} for k, stack in stacks.items()}
+        told = measure_stack(given.model, own, given.x[at], given.y[at], given.kind, which=["loss"])
+        found = Trajectory(told["loss"][0])
+        assert done.history["r_of_run"][run] == pytest.approx(np.nanmin(found.ratios), rel=1e-4)
+        assert done.history["best"][run] == found.best + 1
+    assert done.history["r"]["r"] == pytest.approx(np.mean(done.history["r_of_run"]))
+    assert done.history["r"]["low"] <= done.history["r"]["r"] <= done.history["r"]["high"]
+    assert fit(f"quantize(quantizer={SIGN!r})", setting(1, recipe={"epochs": 1})).history["r"] is None
 
 
 def test_even_adds_the_variance_of_the_batch() -> None:

@@ -11,21 +11,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 from torch import Tensor
 
+from discreet._types import Float
 from discreet.compressors._common import outcome
+from discreet.compressors._performance import losses
 from discreet.defences._gradients import plain
-from discreet.phase import Defence, Outcome, Phase, Progress, Setting, defended, fresh_phase, run
+from discreet.indicator import indicator
+from discreet.phase import Defence, Outcome, Phase, Progress, Setting, defended, finished, fresh_phase, run
 from discreet.quantizers import parse, quantize_stack
 from discreet.training_paths import Batch, Gradients
 
 __all__ = ["Quantize"]
 
 
+def _followed(found: Float[np.ndarray, "run checkpoint sample"]) -> dict[str, Any]:
+    """The indicator along trajectories, over all runs and of each."""
+    if found.shape[1] < 2:
+        return {"r": None, "r_of_run": None, "best": None}
+    whole = indicator(found)
+    runs = list(whole.per_run.values())
+    return {
+        "r": whole.to_json(),
+        "r_of_run": [None if run.status != "ok" else run.r for run in runs],
+        "best": [run.best + 1 for run in runs],
+    }
+
+
 @dataclass(frozen=True)
 class Quantize:
     """All weights of the big model, in few bits; the setting's density is not used.
+
+    ``history`` has the indicator r of the trajectory: losses of each epoch's quantized weights on the validation
+    samples, which no run trains on. ``r`` is over runs, ``r_of_run`` each run's, ``best`` the epoch of the lowest
+    loss in each run (None, if there are fewer than two epochs).
 
     Attributes:
         quantizer: Spec string of ``quantizers``.
@@ -47,9 +69,15 @@ class Quantize:
         phase, spent = defended(fresh_phase(setting), defences, progress)
         if self.aware:
             phase = replace(phase, steps=self._steps(phase))
-        trained = run(phase, progress=lambda done, of: progress("training", done / of))
+        model, seen = phase.released or phase.model, []
+
+        def note(epoch: int, params: dict[str, Tensor]) -> None:
+            stack = quantize_stack(finished(phase, params), self.quantizer)
+            seen.append(losses(setting, model, stack, setting.roles.validation))
+
+        trained = run(phase, on_checkpoint=note, progress=lambda done, of: progress("training", done / of))
         trained = replace(trained, params=quantize_stack(trained.params, self.quantizer))
-        return outcome(self, phase, trained, spent=spent)
+        return outcome(self, phase, trained, spent=spent, history=_followed(np.stack(seen, axis=1)))
 
     def _steps(self, before: Phase) -> Callable[[Phase], Gradients]:
         made = before.steps or plain

@@ -176,7 +176,7 @@ def _run(
                 "seconds": seconds,
                 "notes": done.notes,
                 "epsilon": done.epsilon,
-                "history": dict(done.history) if row.method.startswith("safecompress") else {},
+                "history": dict(done.history) if row.method.startswith(("safecompress", "quantize")) else {},
             }
         )
     )

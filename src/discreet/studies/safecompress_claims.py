@@ -112,6 +112,14 @@ def _of_task(task: str, cells: Mapping[tuple[str, float], Cell]) -> list[Claim]:
     found += _claim("re2 raises the TM-score (Table 3)", task, helped, _above)
     grown = pair("SafeCompress + augmentation", "SafeCompress", "mia")
     found += _claim("augmentation raises the leak (Table 8)", task, grown, _above)
+    for bits in ("2 bits", "1 bit"):
+        aware = pair(f"{bits}, aware", bits, "task")
+        found += _claim(f"training that knows of {bits} is more accurate (ours)", task, aware, _above)
+        safer_bits = pair(f"{bits}, aware", bits, "mia")
+        found += _claim(f"training that knows of {bits} leaks less (ours)", task, safer_bits, _below)
+        even = pair(f"{bits}, aware, even losses", f"{bits}, aware", "mia")
+        found += _claim(f"even losses lower the leak of {bits} (ours)", task, even, _below)
+        found += _raised(task, cells, f"{bits}, aware, even losses", bits, first)
     ladder = sorted(d for d in (first, *others) if ("SafeCompress", d) in cells)
     rising = [
         (
@@ -126,6 +134,20 @@ def _of_task(task: str, cells: Mapping[tuple[str, float], Cell]) -> list[Claim]:
     plain = pair("SafeCompress", "SET", "tm")
     found += _claim("control: it is better than plain SET of as many epochs (TM)", task, plain, _above)
     return found
+
+
+def _raised(
+    task: str, cells: Mapping[tuple[str, float], Cell], one: str, other: str, density: float
+) -> list[Claim]:
+    """Whether training for both raises the indicator (the open question at the end of the MIS paper)."""
+    histories = [cells[name, density].history if (name, density) in cells else {} for name in (one, other)]
+    mine, theirs = (each.get("r_of_run") for each in histories)
+    if not mine or not theirs or None in (*mine, *theirs):
+        return []
+    apart = [a - b for a, b in zip(mine, theirs, strict=True)]
+    figure = mean_of_runs([Estimate(v, v, v, 1, 0.95) for v in apart])
+    text = f"training for accuracy and even losses of {other} raises r (open question of the MIS paper)"
+    return _claim(text, task, [(f"r: {one} less {other}", figure)], _above)
 
 
 def _picks(study: SafeStudy, task: str) -> list[Claim]:

@@ -65,7 +65,12 @@ def to_markdown(study: SafeStudy) -> str:
     for task, runs in study.scale.tasks.items():
         cells = [cell for cell in study.cells if cell.row.task == task and cell.row.runs == runs]
         if cells:
-            parts += [*_methods(task, cells), *_whitebox(task, cells), *_ladder(task, cells)]
+            parts += [
+                *_methods(task, cells),
+                *_whitebox(task, cells),
+                *_bits(task, cells),
+                *_ladder(task, cells),
+            ]
     if study.scale.picks:
         parts += _picks(study)
     for each in study.grids:
@@ -151,6 +156,27 @@ def _beside(cell: Cell, printed: dict[str, dict[str, str]]) -> str:
 def _figures(cell: Cell, printed: dict[str, dict[str, str]]) -> str:
     told = printed.get(cell.row.name.partition(" (")[0], {})
     return " / ".join(told.get(name, "") for name in ("task", "mia", "tm")) if told else ""
+
+
+def _bits(task: str, cells: Sequence[Cell]) -> list[str]:
+    """Few bits after training, or known to it: task, leak, and the indicator of the quantized trajectory."""
+    here = [cell for cell in cells if cell.history.get("r")]
+    if not here:
+        return []
+    lines = [
+        f"Few bits, {TASKS[task].title}: r is that of the quantized checkpoints, on validation samples.",
+        "",
+        "| method | Task Acc | MIA Acc | TM-score | r (95 %) | told from 0 | epoch of the lowest loss |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for cell in here:
+        r = cell.history["r"]
+        figures = " | ".join(_show(cell.found[key]) for key in ("task", "mia", "tm"))
+        told = "–" if r["r"] is None else f"{r['r']:.5f} ({r['low']:.5f} to {r['high']:.5f})"
+        above = r["r"] is not None and r["r"] > r["resolution"]
+        best = ", ".join(str(each) for each in cell.history["best"])
+        lines.append(f"| {cell.row.name} | {figures} | {told} | {'yes' if above else 'no'} | {best} |")
+    return [*lines, ""]
 
 
 def _ladder(task: str, cells: Sequence[Cell]) -> list[str]:
