@@ -19,6 +19,7 @@ _ClickError = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ 
 _EXTRAS = {"torch": "torch", "rdkit": "molecules", "B3DB": "molecules"} | dict.fromkeys(
     ("onnx", "onnxscript", "onnxruntime"), "onnx"
 )
+_EXTRAS |= {name: name for name in ("lightning", "mlflow", "ray")} | {"transformers": "llm"}
 
 
 def main() -> None:

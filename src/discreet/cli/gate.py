@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
+
+if TYPE_CHECKING:
+    from discreet.gate import Verdict
 
 __all__ = ["gate"]
 
@@ -17,6 +21,8 @@ discreet gate discreet-demo --require "auc < 0.6"
 discreet gate run --require "tpr@0.1% < 0.01"
 
 discreet gate run --require "auc:sign:loss < 0.55" --require "share_of_full:sign >= 95%"
+
+discreet gate run --require "auc < 0.6" --junit gate.xml --sarif gate.sarif
 """
 
 
@@ -54,6 +60,24 @@ def gate(
             "--analysis", metavar="NAME", show_default=False, help="Instead of the audit's first one."
         ),
     ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            "--junit",
+            metavar="FILE",
+            show_default=False,
+            help="Write JUnit XML, a test for each requirement.",
+        ),
+    ] = None,
+    sarif: Annotated[
+        Path | None,
+        typer.Option(
+            "--sarif",
+            metavar="FILE",
+            show_default=False,
+            help="Write SARIF, a result for each that did not pass.",
+        ),
+    ] = None,
 ) -> None:
     """Judge an audit for CI: exit 0 if every requirement holds, 1 if one fails, 2 if that cannot be decided.
 
@@ -64,14 +88,20 @@ def gate(
     """
     from discreet import gate as gates
     from discreet.audit import Audit
-    from discreet.cli.output import check_file, say
+    from discreet.cli.output import STDOUT, check_apart, say
 
     written = run_dir / "gate.json"
     audit = Audit.load(run_dir / "audit.json")
-    check_file(written)
-    written.unlink(missing_ok=True)  # an older verdict must not outlive a judgement that fails
+    for path in (junit, sarif):
+        if str(path) == STDOUT:
+            raise OSError(22, "this goes to a file, not to stdout", STDOUT)
+    check_apart((written, junit, sarif), (run_dir / "audit.json",))
+    for path in (written, junit, sarif):  # an older verdict must not outlive a judgement that fails
+        if path is not None:
+            path.unlink(missing_ok=True)
     verdict = gates.gate(audit, require, bound=bound.value, accept=tuple(accept or ()), analysis=analysis)
     verdict.save(written)
+    _annotate(verdict, run_dir / "audit.json", junit, sarif)
     say(*verdict.reasons)
     say(verdict.outcome)
     if not verdict.passed:
@@ -79,3 +109,16 @@ def gate(
 
 
 gate.__doc__ = f"{gate.__doc__}\n{_EXAMPLES}"
+
+
+def _annotate(verdict: Verdict, audit: Path, junit: Path | None, sarif: Path | None) -> None:
+    """Write the verdict in the forms that CI systems and code hosts show."""
+    from discreet._json import dumps, save
+    from discreet.report.junit import junit as to_junit
+    from discreet.report.sarif import sarif as to_sarif
+
+    if junit is not None:
+        save(junit, to_junit(verdict))
+    if sarif is not None:
+        uri = audit.name if audit.is_absolute() else quote(audit.as_posix())
+        save(sarif, dumps(to_sarif(verdict, uri)))

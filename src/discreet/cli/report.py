@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from discreet.audit import Audit
 
 __all__ = ["report"]
 
@@ -21,6 +24,39 @@ def report(
     figures: Annotated[
         Path | None, typer.Option("--figures", metavar="DIR", help="Write each figure as SVG and PNG too.")
     ] = None,
+    model_card: Annotated[
+        Path | None,
+        typer.Option(
+            "--model-card",
+            metavar="FILE",
+            show_default=False,
+            help="Write metadata and the privacy section for a model card, instead of the page; - for stdout.",
+        ),
+    ] = None,
+    variants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--variant", metavar="NAME", show_default=False, help="What ships, of the model card; repeatable."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", metavar="NAME", show_default=False, help="Of the model, in the card's metadata."
+        ),
+    ] = None,
+    mlflow: Annotated[
+        str | None,
+        typer.Option(
+            "--mlflow",
+            metavar="URI",
+            show_default=False,
+            help="Log the run directory to MLflow, such as sqlite:///mlflow.db; auto: as MLflow is set up.",
+        ),
+    ] = None,
+    experiment: Annotated[
+        str, typer.Option("--experiment", metavar="NAME", help="MLflow's experiment.")
+    ] = "discreet",
 ) -> None:
     """Write the page of an audit: one HTML file that opens anywhere, without a network.
 
@@ -29,16 +65,52 @@ def report(
     discreet report discreet-demo
 
     discreet report discreet-demo --out page.html --figures figures
+
+    discreet report discreet-demo --model-card privacy.md --variant "uniform(bits=4)"
+
+    discreet report discreet-demo --mlflow sqlite:///mlflow.db
     """
     from discreet.audit import Audit
     from discreet.cli.output import check_file, check_folder, say
     from discreet.report import write
 
-    page = out or run_dir / "report.html"
     audit = Audit.load(run_dir / "audit.json")
+    if model_card is not None:
+        _card(audit, run_dir, model_card, tuple(variants or ()), name)
+        return
+    if variants or name:
+        raise ValueError("--variant and --name belong to --model-card")
+    page = out or run_dir / "report.html"
     check_file(page)
     if figures is not None:
         check_folder(figures)
     written = write(audit, page, figures)
     more = f", and {len(written) - 1} figures in {figures}" if figures is not None else ""
     say(f"wrote {page}{more}")
+    if mlflow is not None:
+        from discreet.tracking import log_run
+
+        run, new = log_run(run_dir, None if mlflow == "auto" else mlflow, experiment)
+        say(f"{'logged' if new else 'logged before'} to MLflow as run {run} of {experiment!r}")
+
+
+def _card(audit: Audit, run_dir: Path, path: Path, variants: tuple[str, ...], name: str | None) -> None:
+    """Write the model card's part, with the gate's verdict if that is of this audit."""
+    import sys
+
+    from discreet._json import loads, read_as, save
+    from discreet.cli.output import STDOUT, check_apart, say
+    from discreet.gate import Verdict
+    from discreet.report.model_card import model_card
+
+    gate, verdict = run_dir / "gate.json", None
+    if gate.is_file() and gate.stat().st_mtime_ns >= (run_dir / "audit.json").stat().st_mtime_ns:
+        told = {key: value for key, value in loads(gate.read_bytes()).items() if key != "schema"}
+        verdict = read_as(Verdict, told, "gate.json")
+    check_apart((path,), (run_dir / "audit.json", gate))
+    card = model_card(audit, variants, name=name, verdict=verdict)
+    if str(path) == STDOUT:
+        sys.stdout.write(card)
+    else:
+        save(path, card)
+        say(f"wrote {path}")
