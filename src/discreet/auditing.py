@@ -28,6 +28,7 @@ def audit_attacks(
     run_dir: str | Path,
     specs: Sequence[str] = ("all",),
     *,
+    strict: bool = True,
     workers: int = 1,
     progress: Progress = lambda doing, share: None,
 ) -> Audit:
@@ -39,6 +40,7 @@ def audit_attacks(
     Args:
         run_dir: A run directory with an ``audit.json`` and records in ``release/``.
         specs: Spec strings; ``"all"`` stands for every attack with its defaults.
+        strict: Whether a named attack that the records do not allow is an error; else it is left out, with the reason.
         workers: Threads; the bytes do not depend on it.
         progress: Called with what is being done, and the share of all work that is done.
 
@@ -58,6 +60,8 @@ def audit_attacks(
     store = Store(run_dir)
     audit = Audit.load(store.folder / "audit.json")
     methods, unusable = chosen([*specs, LOSS])
+    if not strict:
+        methods = {spec: spec != LOSS for spec in methods}
     with store.lock():
         progress("reading records", 0.0)
         record, content = release_of(store.folder, audit)

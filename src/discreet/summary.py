@@ -183,6 +183,12 @@ def _silent(analysis: Analysis) -> Iterator[str]:
 
 def _unranked(analysis: Analysis) -> Iterator[str]:
     for row in analysis.ranking.unranked:
+        if row.checkpoints <= 1:
+            yield (
+                f"{named([row])} is not ranked: each run has one checkpoint of it, and r compares several. Read what "
+                "attacks find in it; that nothing is said by r is no sign of safety."
+            )
+            continue
         if row.status == "infinite":
             why = f"r is infinite in {_all_runs(row.runs_infinite)}, which compares with nothing"
         else:

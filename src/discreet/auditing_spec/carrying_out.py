@@ -12,6 +12,7 @@ from typing import Any
 
 from discreet._json import dumps
 from discreet.audit import Audit, Data
+from discreet.auditing_spec.existing import FilesUnit
 from discreet.auditing_spec.planned import save_plan
 from discreet.auditing_spec.preparing import prepare
 from discreet.auditing_spec.telling import about, check_gate, notes_of, title_of
@@ -97,6 +98,7 @@ def audit_spec(
         audit = audit_attacks(
             store.folder,
             spec.attacks.names,
+            strict=False,
             workers=workers or _cores(),
             progress=lambda doing, share: progress(doing, 0.75 + 0.24 * share),
         )
@@ -183,11 +185,9 @@ def _records(store: Store, done: Sequence[Unit]) -> tuple[Record, Record]:
 
 def _storage(prepared: Prepared, done: Sequence[Unit]) -> Mapping[str, Mapping[str, Any]]:
     """What each variant of the first run's shipped checkpoint takes on disk."""
-    if prepared.storage is not None:
-        return prepared.storage
     work, first = prepared.work, done[0]
-    if not isinstance(first, TrainingUnit):
-        return {}
+    if not isinstance(first, TrainingUnit | FilesUnit):
+        return prepared.storage
     store, weights = work.store, first.weights[0]
 
     def write(aside: Path) -> None:
@@ -195,7 +195,7 @@ def _storage(prepared: Prepared, done: Sequence[Unit]) -> Mapping[str, Mapping[s
         aside.write_text(dumps(found), "utf-8")
 
     key = store.key("release/storage.json", weights=weights, variants=work.panel.variants)
-    return json.loads(store.make(key, write).read_text("utf-8"))
+    return json.loads(store.make(key, write).read_text("utf-8")) | dict(prepared.storage)
 
 
 def _judge(spec: AuditSpec, store: Store, audit: Audit) -> Verdict | None:

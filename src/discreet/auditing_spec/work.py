@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -108,11 +108,9 @@ class Prepared:
         units: In order; followed runs first.
         workers: How many units at a time.
         notes: What a reader must know.
-        storage: Computes what each variant of the first run's shipped model takes on disk, from the weights' key;
-            empty where there is nothing to tell.
         counts: How many samples went where.
-        variants: Names of all variants, in their order.
-        settings: What the audit says of how it was made, beside the spec.
+        variants: Names of all variants, in their order; the first is what the others are compared with.
+        storage: What variants without weights take on disk.
     """
 
     work: Work
@@ -121,4 +119,4 @@ class Prepared:
     notes: tuple[str, ...]
     counts: Mapping[str, int]
     variants: tuple[str, ...]
-    storage: Mapping[str, Mapping[str, Any]] | None = None
+    storage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from discreet.auc import AucParts, auc
 from discreet.crossed import complement_pairs, crossed
 from discreet.estimate import Estimate
 from discreet.exposure import expose
-from discreet.ranking import Ranking, rank
+from discreet.ranking import SCHEMA, Ranking, rank
 from discreet.records import Record
 from discreet.runs.worth import Worth, metric_of, worth
 from discreet.stability import Curve, runs_needed
@@ -98,35 +98,49 @@ def analyse(
         performance=beside.performance,
         storage=beside.storage,
         attacks=beside.attacks,
-        agreement=_agreement(ranking, beside.attacks, evidence.full),
+        agreement=() if ranking is None else _agreement(ranking, beside.attacks, evidence.full),
         curves=beside.curves if curves else (),
-        lambda_=tuple(_lambda(ranking, found.variant) for found in ranking.ranked),
-        stability=_stability(ranking),
+        lambda_=() if ranking is None else tuple(_lambda(ranking, i.variant) for i in ranking.ranked),
+        stability=audit.Stability() if ranking is None else _stability(ranking),
     )
 
 
-def _ranked(evidence: Evidence, record: Record) -> tuple[Ranking, audit.RankTable]:
-    """The ranking of the variants with several checkpoints, and the same with the others behind them."""
+def _ranked(evidence: Evidence, record: Record) -> tuple[Ranking | None, audit.RankTable]:
+    """The ranking of the variants with several checkpoints, and the same with the others behind them, unranked."""
     most = {v: max(len(record.rows(v, run)) for run in record.runs) for v in record.variants}
     several = [v for v in record.variants if most[v] > 1]
-    single = [v for v in record.variants if most[v] == 1]
-    found = [
-        rank(
-            record.take_rows(np.flatnonzero(np.isin(record.variant, names))),
-            level=evidence.level,
-            seed=evidence.seed,
-        )
-        for names in (several, single)
-        if names
-    ]
-    first, *others = (read_as(audit.RankTable, each.to_json(), "ranking") for each in found)
-    for table in others:
-        first = replace(
-            first,
-            variants=(*first.variants, *table.variants),
-            pairwise=(*first.pairwise, *table.pairwise),
-        )
-    return found[0], first
+    single = tuple(_single(record, v) for v in record.variants if most[v] == 1)
+    if not several:
+        return None, audit.RankTable(SCHEMA, evidence.level, "mean", single, ())
+    rows = np.flatnonzero(np.isin(record.variant, several))
+    ranking = rank(record.take_rows(rows), level=evidence.level, seed=evidence.seed)
+    table = read_as(audit.RankTable, ranking.to_json(), "ranking")
+    return ranking, replace(table, variants=(*table.variants, *single))
+
+
+def _single(record: Record, variant: str) -> audit.Ranked:
+    """A variant of which each run has one checkpoint, so that there is no r."""
+    runs = len({record.run[row] for row in record.rows(variant)})
+    return audit.Ranked(
+        variant,
+        "undefined",
+        r=None,
+        r_median=None,
+        low=None,
+        high=None,
+        runs=runs,
+        runs_undefined=runs,
+        runs_infinite=0,
+        checkpoints=1.0,
+        candidates=None,
+        samples=record.n_samples,
+        n_train_r=None,
+        resolution=None,
+        rank=None,
+        rank_low=None,
+        rank_high=None,
+        diagnostics=(),
+    )
 
 
 def ratio(

@@ -37,7 +37,7 @@ class Panel:
     """What is measured of each model, and on whom.
 
     Attributes:
-        model: The architecture.
+        model: The architecture; None for models that are outputs alone.
         task: ``"bce"``, ``"ce"`` or ``"mse"``.
         variants: Specs of quantizers by the name of their variant; full precision is the first.
         x: Inputs of all samples.
@@ -52,7 +52,7 @@ class Panel:
         workers: Threads; None: one a core.
     """
 
-    model: Model
+    model: Model | None
     task: str
     variants: Mapping[str, str]
     x: Tensor
@@ -66,10 +66,21 @@ class Panel:
     which: tuple[str, ...] | None = None
     workers: int | None = 1
 
+    @property
+    def network(self) -> Model:
+        """The architecture.
+
+        Raises:
+            ValueError: There is none.
+        """
+        if self.model is None:
+            raise ValueError("model: expected an architecture, got none")
+        return self.model
+
     def part(self, at: Int[np.ndarray, " part"]) -> tuple[Any, Tensor]:
         """Inputs, in the form that they are evaluated on fastest, and labels of some samples."""
         rows = torch.from_numpy(at)
-        return inputs(self.model, self.x[rows]), self.y[rows]
+        return inputs(self.network, self.x[rows]), self.y[rows]
 
     @cached_property
     def evaluated(self) -> tuple[Any, Tensor]:
@@ -181,8 +192,9 @@ def by_outputs(
     rows: Iterable[tuple[str, float, str]],
     found: Mapping[str, np.ndarray],
     member: Bool[np.ndarray, "run part"] | None,
+    hashes: Num[np.ndarray, " row"] | None = None,
 ) -> Record:
-    """A record of models that have outputs and no weights.
+    """A record of models that have outputs and no weights to quantize.
 
     Args:
         panel: What was measured.
@@ -190,8 +202,9 @@ def by_outputs(
         rows: Run, step and variant of each model.
         found: Signals, [row, sample].
         member: Which of the samples each run trained on, runs in the order of their first rows.
+        hashes: What tells the models' files apart, where there are any.
     """
-    return _record(panel, at, rows, found, None, member)
+    return _record(panel, at, rows, found, hashes, member)
 
 
 def measure_storage(panel: Panel, weights: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
@@ -238,7 +251,7 @@ def _nobody(panel: Panel, runs: Sequence[str]) -> Bool[np.ndarray, "run evaluate
 
 
 def _variants(panel: Panel, params: Stack) -> dict[str, Stack]:
-    module = None if isinstance(panel.model, MLP) else panel.model
+    module = None if isinstance(panel.network, MLP) else panel.network
     return {
         name: params if name == FULL else quantize_stack(params, spec, module=module)
         for name, spec in panel.variants.items()
@@ -252,7 +265,7 @@ def _measure(
     which: tuple[str, ...] | None = None,
 ) -> dict[str, Float[np.ndarray, "run variant *sample"]]:
     return measure_stack(
-        panel.model, variants, *part, panel.task, which=which, dtype=np.float32, workers=panel.workers
+        panel.network, variants, *part, panel.task, which=which, dtype=np.float32, workers=panel.workers
     )
 
 

@@ -1,0 +1,94 @@
+"""What is measured of models of one's own, and who plays which part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from discreet._types import Int
+from discreet.quantizers import parse as parse_quantizer
+from discreet.runs.dealing import Parts, deal
+from discreet.runs.following import FULL, Panel
+from discreet.spec import AuditSpec, Loaded, Source, SpecFileError
+from discreet.store.content import content_hash
+
+__all__ = ["SIGNALS", "counts_of", "deal_parts", "family_of", "panel_of", "variants_of"]
+
+SIGNALS = {"bce": ("loss", "margin", "confidence"), "ce": ("loss", "margin", "confidence"), "mse": ("loss",)}
+"""What is measured of the checkpoints that ship."""
+
+
+def panel_of(
+    spec: AuditSpec, data: Loaded, model: Any, parts: Parts, variants: Mapping[str, str], content: str
+) -> Panel:
+    """What is measured of models that are trained here.
+
+    Args:
+        spec: What to do.
+        data: The samples.
+        model: The architecture, or None.
+        parts: Who plays which part.
+        variants: Specs of quantizers by variant.
+        content: Key of all that training depends on. What is kept with records tells them from those of other specs
+            in the same folder, however many runs there are.
+    """
+    told = [content, parts.training, parts.validation, parts.evaluation, dict(variants)]
+    task = spec.train.kind
+    return Panel(
+        model,
+        task,
+        variants,
+        data.x,
+        data.y,
+        np.arange(len(data.y)),
+        family_of(data),
+        parts.training,
+        parts.validation,
+        parts.evaluation,
+        {"task": task, "n_train": parts.n_train, "settings": {"content": content_hash(told)}},
+        SIGNALS[task],
+    )
+
+
+def family_of(data: Loaded) -> Int[np.ndarray, " sample"] | None:
+    """Numbers of groups, if any has several samples."""
+    if data.group is None or len(np.unique(data.group)) == len(data.group):
+        return None
+    return np.unique(data.group, return_inverse=True)[1].astype(np.int64)
+
+
+def variants_of(spec: AuditSpec) -> dict[str, str]:
+    """Full precision and the quantizers, by the name that each goes by."""
+    return {FULL: FULL} | {str(parse_quantizer(each)): each for each in spec.variants.quantizers}
+
+
+def counts_of(data: Loaded, parts: Parts) -> dict[str, int]:
+    """How many samples went where."""
+    return {
+        "samples": len(data.y),
+        "training samples": len(parts.training),
+        "training samples of each run": parts.n_train,
+        "validation samples": len(parts.validation),
+        "evaluation samples": len(parts.evaluation),
+    }
+
+
+def deal_parts(spec: AuditSpec, source: Source, data: Loaded) -> Parts:
+    """Deal the samples out to their parts.
+
+    Raises:
+        SpecFileError: Too few of them.
+    """
+    family = family_of(data)
+    group = np.arange(len(data.y)) if family is None else family
+    pairs = (spec.budget.runs + spec.budget.shadows) // 2
+    try:
+        parts = deal(group, spec.split.shares, pairs, seed=spec.split.seed)
+    except ValueError as error:
+        raise SpecFileError(f"{source.at('split')}: {error}") from error
+    if len(parts.evaluation) < 2:
+        got = len(parts.evaluation)
+        raise SpecFileError(f"{source.at('split')}: expected at least 2 evaluation samples, got {got}")
+    return parts

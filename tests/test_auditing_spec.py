@@ -1,0 +1,180 @@
+"""``discreet audit SPEC.toml``: what comes out of a model of one's own, that it goes on, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(util.find_spec("torch") is None, reason="needs discreet[torch]")
+
+if util.find_spec("torch") is not None:
+    from discreet.audit import Audit
+    from discreet.auditing_spec import Done, audit_spec
+    from discreet.records import read_all
+    from discreet.spec import AuditSpec, read
+
+CODE = """
+import numpy as np, torch
+from torch import nn
+
+def load(samples=400):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((samples, 6), dtype=np.float32)
+    return x, (x[:, 0] + rng.standard_normal(samples) > 0).astype(np.int64)
+
+def build():
+    return nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+
+def fit(model, x, y, *, seed, checkpoint, epochs=4):
+    draw = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x), generator=draw).split(50):
+            optimizer.zero_grad()
+            nn.functional.binary_cross_entropy_with_logits(model(x[rows])[:, 0], y[rows].float()).backward()
+            optimizer.step()
+        checkpoint(model)
+    return model
+"""
+SPEC = """
+[data]
+load = "mine:load"
+
+[model]
+build = "mine:build"
+
+[train]
+fit = "mine:fit"
+
+[variants]
+quantizers = ["sign(scale='absmean')", "uniform(bits=4, scale='absmean')"]
+
+[attacks]
+names = ["loss", "attack_p"]
+
+[budget]
+runs = 4
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder; modules imported from it are forgotten."""
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).is_relative_to(tmp_path):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing: that takes longest, and is looked at elsewhere."""
+    monkeypatch.setattr("discreet.report.write", lambda *_: ())
+
+
+def write(folder: Path, code: str = CODE, spec: str = SPEC) -> Path:
+    sys.modules.pop("mine", None)
+    (folder / "mine.py").write_text(textwrap.dedent(code))
+    (folder / "spec.toml").write_text(spec)
+    return folder / "spec.toml"
+
+
+def carry_out(path: Path, run: str = "run") -> Done:
+    spec, source = read(path, AuditSpec)
+    return audit_spec(spec, source, path.parent / run, workers=1)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
+    folder = tmp_path_factory.mktemp("spec")
+    gate = '\n[gate]\nrequire = ["auc < 1", "auroc:full > 0.5"]\n'
+    path = write(folder, spec=SPEC.replace("runs = 4", "runs = 4\nshadows = 2") + gate)
+    return folder / "run", carry_out(path)
+
+
+def test_a_run_directory_holds_what_it_should(done: tuple[Path, Done]) -> None:
+    folder, found = done
+    names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    assert names == {
+        "manifest.json", "plan.json", "trajectory", "release", "weights", "attacks",
+        "audit.json", "report.html", "exposed.csv", "gate.json",
+    }  # fmt: skip
+    assert Audit.load(folder / "audit.json").to_json() == found.audit.to_json()
+    assert found.verdict is not None
+    assert json.loads((folder / "gate.json").read_text())["outcome"] == found.verdict.outcome == "passed"
+
+
+def test_runs_are_followed_and_shadows_are_not(done: tuple[Path, Done]) -> None:
+    folder, found = done
+    trajectory = read_all(sorted((folder / "trajectory").glob("*.safetensors")))
+    release = read_all(sorted((folder / "release").glob("*.safetensors")))
+    assert trajectory.runs == ("0", "1", "2", "3")
+    assert sorted(release.runs) == ["0", "1", "2", "3", "4", "5"]
+    assert sorted(set(trajectory.step.tolist())) == [1, 2, 3, 4]
+    variants = ("full", "sign(scale='absmean')", "uniform(bits=4, scale='absmean')")
+    assert set(trajectory.variants) == set(release.variants) == set(variants)
+    (analysis,) = found.audit.analyses
+    assert {row.variant for row in analysis.ranking.variants} == set(variants)
+    assert {row.checkpoints for row in analysis.ranking.variants} == {4}
+    assert {row.samples for row in analysis.ranking.variants} == {160}
+    loss = next(row for row in analysis.attacks if (row.attack, row.metric) == ("loss", "auc"))
+    assert loss.members == 6 * 100
+
+
+def test_members_are_the_samples_that_fit_was_given(
+    done: tuple[Path, Done], folder: Path, no_page: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = read_all(sorted((done[0] / "release").glob("*.safetensors")))
+    spy = CODE.replace("    draw = ", "    print('GIVEN', sorted(x[:, 0].tolist())[:3], len(x))\n    draw = ")
+    carry_out(write(folder, spy, SPEC.replace("runs = 4", "runs = 2")))
+    given = [line for line in capsys.readouterr().out.splitlines() if line.startswith("GIVEN")]
+    x = np.random.default_rng(0).standard_normal((400, 6), dtype=np.float32)
+    assert len(given) == 2
+    for run, line in enumerate(given):
+        member = np.asarray(release.membership(str(run)))
+        own = x[np.asarray(release.sample)[member], 0]
+        assert line == f"GIVEN {sorted(own.tolist())[:3]} 100"
+
+
+def test_the_same_spec_gives_the_same_bytes_wherever_it_lies(folder: Path, no_page: None) -> None:
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        carry_out(write(folder / name))
+    one, two = ((folder / name / "run" / "audit.json").read_bytes() for name in ("a", "b"))
+    assert one == two
+    assert str(folder).encode() not in one
+
+
+def test_the_built_in_trainer_does_without_fit(folder: Path, no_page: None) -> None:
+    spec = SPEC.replace('build = "mine:build"', "hidden = [8]").replace(
+        'fit = "mine:fit"', "epochs = 3\nlr = 0.01"
+    )
+    found = carry_out(write(folder, spec=spec))
+    (analysis,) = found.audit.analyses
+    assert [row.metric for row in analysis.performance] == ["auroc"] * 3
+    assert all(row.value > 0.6 for row in analysis.performance if row.variant == "full")
+    assert {row.checkpoints for row in analysis.ranking.variants} == {3}
+
+
+def test_a_time_budget_leaves_runs_for_the_next_call(folder: Path, no_page: None) -> None:
+    path = write(folder)
+    spec, source = read(path, AuditSpec)
+    short = replace(spec, budget=replace(spec.budget, minutes=1.0))
+    cut = audit_spec(short, source, folder / "run", workers=1, started=time.monotonic() - 120)
+    assert cut.left == ("run 1", "run 2", "run 3")
+    assert any("time budget ended before: run 1, run 2 and run 3" in note for note in cut.audit.notes)
+    whole = audit_spec(spec, source, folder / "run", workers=1)
+    assert whole.left == ()
+    fresh = audit_spec(spec, source, folder / "fresh", workers=1)
+    assert whole.audit.to_json() == fresh.audit.to_json()
