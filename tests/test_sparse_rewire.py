@@ -19,6 +19,7 @@ from discreet.sparse.grow_rules import Grow
 from discreet.sparse.grow_rules import parse as grow
 from discreet.sparse.prune_rules import Prune
 from discreet.sparse.prune_rules import parse as prune
+from discreet.sparse.rewire import _lowest
 
 
 def one(
@@ -253,3 +254,19 @@ def test_plans_that_make_no_sense() -> None:
             Schedule(**bad)
     with pytest.raises(SparseError, match="this plan keeps its masks and has neither"):
         preset("static", 0.1).rules()
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    size=st.sampled_from([1, 7, 1023, 5000, 40_000]),
+    share=st.floats(0.0001, 1),
+    kinds=st.integers(1, 10**6),
+)
+def test_the_lowest_are_those_of_a_stable_sort(seed: int, size: int, share: float, kinds: int) -> None:
+    """In sorted data and with ties and infinities as well, where a sample misleads."""
+    draw = np.random.default_rng(seed)
+    worth = draw.integers(0, kinds, size) / kinds
+    worth = np.sort(worth) if draw.random() < 0.3 else worth
+    worth[draw.random(size) < 0.1] = np.inf
+    count = max(1, int(share * size))
+    assert set(_lowest(worth, count).tolist()) == set(np.argsort(worth, kind="stable")[:count].tolist())

@@ -73,12 +73,13 @@ def check_masks(
         SparseError: Naming the first wrong tensor and model.
     """
     for name, count in counts.items():
-        found = masks[name].sum(tuple(range(1, masks[name].ndim))) if name in masks else None
+        mask = masks.get(name)
         wanted = (len(ids), *shapes[name])
-        if found is None or tuple(masks[name].shape) != wanted:
-            got = "none" if found is None else list(masks[name].shape)
+        if mask is None or tuple(mask.shape) != wanted:
+            got = "none" if mask is None else list(mask.shape)
             raise SparseError(f"masks: expected a mask of shape {list(wanted)} for {name!r}, got {got}")
-        for row, many in enumerate(found.tolist()):
+        for row, own in enumerate(mask.numpy(force=True)):
+            many = int(np.count_nonzero(own))
             if many != count:
                 raise SparseError(
                     f"masks: expected {count} weights of {name!r} in use at every moment, model {ids[row]} has {many}"
@@ -92,8 +93,9 @@ def check_zeros(stack: Mapping[str, Tensor], masks: Mapping[str, Tensor], ids: S
         SparseError: Naming the first such tensor and model.
     """
     for name, mask in masks.items():
-        wrong = ((stack[name] != 0) & ~mask).flatten(1).sum(1)
-        if bool(wrong.any()):
+        outside = (stack[name] != 0).logical_and_(~mask)
+        if bool(outside.any()):
+            wrong = outside.flatten(1).sum(1)
             row = int(wrong.nonzero()[0])
             raise SparseError(
                 f"masks: {int(wrong[row])} weights of {name!r} of model {ids[row]} are not 0 although they are"
