@@ -120,6 +120,7 @@ def shaped(best: int, checkpoints: int = 12, runs: int = 16) -> np.ndarray:
     [
         ("not-converged", shaped(11), None),
         ("optimum-early", shaped(0), None),
+        ("optimum-late", shaped(8), None),
         ("below-resolution", shaped(5) * 0 + np.random.default_rng(1).random((16, 12, 400)), None),
         ("theorem-silent", shaped(5), 2),
         ("few-runs", shaped(5, runs=14), None),
@@ -134,6 +135,11 @@ def shaped(best: int, checkpoints: int = 12, runs: int = 16) -> np.ndarray:
 def test_diagnostics_are_raised_and_have_advice(name: str, losses: np.ndarray, n_train: int | None) -> None:
     assert name in indicator(losses, n_train=n_train).diagnostics
     assert all(len(text) > 20 for text in ADVICE[name])
+
+
+@pytest.mark.parametrize("best", [6, 11])
+def test_an_optimum_in_the_middle_is_not_late_nor_is_one_at_the_end(best: int) -> None:
+    assert "optimum-late" not in indicator(shaped(best)).diagnostics
 
 
 def test_a_sound_trajectory_has_no_diagnostics() -> None:
