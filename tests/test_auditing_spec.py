@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 import textwrap
 import time
@@ -19,6 +22,7 @@ pytestmark = pytest.mark.skipif(util.find_spec("torch") is None, reason="needs d
 if util.find_spec("torch") is not None:
     from discreet.audit import Audit
     from discreet.auditing_spec import Done, audit_spec
+    from discreet.cli import entry
     from discreet.records import read_all
     from discreet.spec import AuditSpec, read
 
@@ -178,3 +182,68 @@ def test_a_time_budget_leaves_runs_for_the_next_call(folder: Path, no_page: None
     assert whole.left == ()
     fresh = audit_spec(spec, source, folder / "fresh", workers=1)
     assert whole.audit.to_json() == fresh.audit.to_json()
+
+
+def test_status_tells_what_is_left(folder: Path, no_page: None, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, source = read(write(folder), AuditSpec)
+    short = replace(spec, budget=replace(spec.budget, minutes=1.0))
+    audit_spec(short, source, folder / "run", workers=1, started=time.monotonic() - 120)
+    assert entry.run(["status", str(folder / "run")]) == 0
+    told = capsys.readouterr().out
+    assert "done: 1 of 4 units of work" in told
+    assert "left: run 1, run 2 and run 3 (about " in told
+    audit_spec(spec, source, folder / "run", workers=1)
+    assert entry.run(["status", str(folder / "run")]) == 0
+    told = capsys.readouterr().out
+    assert "done: 4 of 4 units of work" in told
+    assert "left:" not in told
+    assert "attacks: 6 of 6 done" in told
+
+
+def test_the_gate_decides_how_it_ends(
+    folder: Path, no_page: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for requirement, code in (("auc < 1", 0), ("auroc:full > 0.999", 1), ("auc < 0.5", 2)):
+        path = write(folder, spec=f'{SPEC}[gate]\nrequire = ["{requirement}"]\n')
+        assert entry.run(["audit", str(path), "--folder", str(folder / "run")]) == code
+        told = capsys.readouterr().out.splitlines()[-1]
+        assert told == f"- {('passed', 'failed', 'undecided')[code]}"
+
+
+def test_other_code_is_trained_anew(folder: Path, no_page: None) -> None:
+    path = write(folder)
+    carry_out(path)
+    before = sorted((folder / "run" / "weights").iterdir())
+    carry_out(path)
+    assert sorted((folder / "run" / "weights").iterdir()) == before
+    found = carry_out(write(folder, CODE.replace("lr=0.02", "lr=0.01")))
+    assert len(list((folder / "run" / "weights").iterdir())) == 2 * len(before)
+    assert {row.runs for row in found.audit.analyses[0].ranking.variants} == {4}
+
+
+@pytest.mark.slow
+def test_a_killed_audit_goes_on(folder: Path) -> None:
+    path = write(
+        folder, CODE.replace("        checkpoint(model)", "        checkpoint(model); time.sleep(0.05)")
+    )
+    (folder / "mine.py").write_text("import time\n" + (folder / "mine.py").read_text())
+    command = [sys.executable, "-m", "discreet", "audit", str(path), "--folder"]
+    subprocess.run([*command, str(folder / "whole")], check=True, capture_output=True)
+    kills, seen = 0, 0
+    for wanted in (1, 2, 4):  # shipped weights after which it is killed: within a run, in no order of ours
+        process = subprocess.Popen(
+            [*command, str(folder / "run")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        while process.poll() is None and seen < wanted:
+            time.sleep(0.02)
+            seen = len(list((folder / "run" / "weights").glob("*.safetensors")))
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.communicate()
+    assert kills == 3
+    stamps = {each: each.stat().st_mtime_ns for each in (folder / "run" / "weights").iterdir()}
+    subprocess.run([*command, str(folder / "run")], check=True, capture_output=True)
+    assert {each: each.stat().st_mtime_ns for each in stamps} == stamps
+    for name in ("audit.json", "report.html", "exposed.csv"):
+        assert (folder / "run" / name).read_bytes() == (folder / "whole" / name).read_bytes(), name

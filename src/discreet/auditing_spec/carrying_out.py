@@ -11,14 +11,15 @@ from threading import Lock
 from typing import Any
 
 from discreet._json import dumps
+from discreet.attack_specs import chosen
 from discreet.audit import Audit, Data
 from discreet.auditing_spec.existing import FilesUnit
-from discreet.auditing_spec.planned import save_plan
 from discreet.auditing_spec.preparing import prepare
 from discreet.auditing_spec.telling import about, check_gate, notes_of, title_of
 from discreet.auditing_spec.training import TrainingUnit
 from discreet.auditing_spec.work import Prepared, Unit
 from discreet.gate import Verdict, gate
+from discreet.planned import save_plan
 from discreet.records import Record, read_all
 from discreet.runs.analysis import Evidence, analyse, look_beside
 from discreet.runs.following import measure_storage
@@ -88,7 +89,7 @@ def audit_spec(
         progress("reading the data", 0.0)
         prepared = prepare(spec, source, store, workers)
         check_gate(prepared, source)
-        save_plan(store, prepared)
+        _plan(prepared)
         left = _do(prepared, until, lambda doing, share: progress(doing, 0.02 + 0.68 * share))
         progress("ranking", 0.7)
         done = [unit for unit in prepared.units if unit not in left]
@@ -108,6 +109,18 @@ def audit_spec(
     verdict = _judge(spec, store, audit)
     progress("done", 1.0)
     return Done(audit, verdict, tuple(unit.name for unit in left))
+
+
+def _plan(prepared: Prepared) -> None:
+    """Write down what there is to do, for ``discreet status``."""
+    attacks, _ = chosen([*prepared.work.spec.attacks.names, "loss"])
+    save_plan(
+        prepared.work.store,
+        {unit.name: unit.keys for unit in prepared.units},
+        workers=prepared.workers or _cores(),
+        attacks=list(attacks),
+        variants=prepared.variants,
+    )
 
 
 def _do(prepared: Prepared, until: float, progress: Progress) -> list[Unit]:

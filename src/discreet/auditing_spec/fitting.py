@@ -71,18 +71,27 @@ def fit_module(
     last: dict[str, Tensor] = {}
     steps = 0
 
-    def take(model: Any, what: str) -> dict[str, Tensor]:
+    def take(model: Any, doing: str) -> dict[str, Tensor]:
         if not isinstance(model, nn.Module):
-            raise fit.wrong(f"{what} the torch module that is trained", type(model).__name__)
+            got = type(model).__name__
+            raise CalledError(
+                f"{fit.where}: expected {fit.path} to {doing} the torch module that is trained, got {got}"
+            )
         stack = {name: value.cpu() for name, value in stack_of(model).items()}
         told = apart(wanted, {name: value.shape for name, value in stack.items()})
         if told:
             raise CalledError(f"{fit.where}: {fit.path} trains another model than it is given: {told}")
+        bad = [name for name, value in stack.items() if not bool(value.isfinite().all())]
+        if bad:
+            raise CalledError(
+                f"{fit.where}: {fit.path} gave a model of run {run} with NaN or infinite values in"
+                f" {bad[0]!r}: its training diverged after {steps} checkpoints"
+            )
         return stack
 
-    def checkpoint(model: nn.Module) -> None:
+    def checkpoint(model: Any) -> None:
         nonlocal steps, last
-        stack = take(model, "checkpoint to be given")
+        stack = take(model, "call checkpoint with")
         steps, last = steps + 1, stack
         with torch.no_grad():
             note(float(steps), stack)
@@ -97,7 +106,7 @@ def fit_module(
             f"{fit.where}: {fit.path} trained run {run} and called no checkpoint; expected checkpoint(model) after"
             " each epoch, so that the model can be measured as it trains"
         )
-    final = take(made, "it to return")
+    final = take(made, "return")
     if any(not torch.equal(value, last[name]) for name, value in final.items()):
         with torch.no_grad():
             note(float(steps + 1), final)

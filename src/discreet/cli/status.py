@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from discreet.store import Store
 
 __all__ = ["status"]
@@ -23,6 +25,8 @@ def status(
     [bold]Example[/bold]
 
     discreet status discreet-demo
+
+    Of a directory of discreet audit SPEC.toml it also says what is left, and about how long that takes.
     """
     from discreet.cli.output import say, table
     from discreet.store import Store
@@ -34,9 +38,36 @@ def status(
     if not (run_dir / "manifest.json").is_file():
         raise ValueError(f"{run_dir}: no manifest.json in it, so this is no run directory")
     store = Store(run_dir)
+    planned = list(_planned(run_dir))
+    if planned:
+        say(*planned)
     table(("folder", "files", "bytes", "damaged"), list(_folders(store)), right=("files", "bytes", "damaged"))
     say(*(f"{name}: {_judged(run_dir, name)}" for name in _PAGES))
     say(*(_session(session) for session in store.manifest["sessions"][-3:]))
+
+
+def _planned(run_dir: Path) -> Iterator[str]:
+    """What is done and left of a spec, if there is a plan."""
+    if not (run_dir / "plan.json").is_file():
+        return
+    from discreet._words import listing
+    from discreet.planned import planned
+    from discreet.store import Store
+
+    found = planned(Store(run_dir))
+    yield f"done: {len(found.done)} of {len(found.done) + len(found.left)} units of work"
+    if found.left:
+        took = "nothing was timed yet" if found.seconds is None else f"about {_duration(found.seconds)}"
+        yield f"left: {listing(found.left, 8)} ({took})"
+    if found.stage:
+        yield found.stage
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{seconds / 3600:.1f} h"
 
 
 def _folders(store: Store) -> list[tuple[str, ...]]:

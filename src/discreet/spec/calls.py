@@ -52,6 +52,8 @@ class Named:
         """
         try:
             return self.function(**(options or {}))
+        except CalledError:
+            raise  # what it called back says all
         except Exception as error:
             shown = _shown(error)
             given = ", ".join(f"{name}={value!r}" for name, value in (options or {}).items())
@@ -141,10 +143,14 @@ def _note(module: Any, path: str, source: Source) -> str:
 
 def _shown(error: BaseException) -> str:
     """The traceback without the frames of the tool."""
-    own = str(Path(__file__).parents[1])
     frames = traceback.extract_tb(error.__traceback__)
-    first = next((at for at, frame in enumerate(frames) if not frame.filename.startswith(own)), 0)
+    first = next((at for at, frame in enumerate(frames) if not _is_ours(frame.filename)), 0)
     while first < len(frames) - 1 and "importlib" in frames[first].filename:
         first += 1
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[first:])]
     return "".join([*lines, *traceback.format_exception_only(error)])
+
+
+def _is_ours(file: str) -> bool:
+    """Whether a frame is the tool's, or of what checks its types."""
+    return file.startswith((str(Path(__file__).parents[1]), "<")) or "jaxtyping" in file

@@ -1,0 +1,200 @@
+"""Specs, data, models and training functions that do not do, and what their users are told."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import util
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+pytestmark = pytest.mark.skipif(util.find_spec("torch") is None, reason="needs discreet[torch]")
+
+if util.find_spec("torch") is not None:
+    from discreet.auditing_spec import audit_spec
+    from discreet.cli import entry
+    from discreet.spec import AuditSpec, CalledError, SpecFileError, read, schema
+    from tests.test_auditing_spec import CODE, SPEC, write
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder; modules imported from it are forgotten."""
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("runs = 4", "rnus = 4",
+         r"line 18, \[budget\] rnus: unknown key; did you mean 'runs'\? \(known: runs, shadows"),
+        ("runs = 4", "runs = 5", r"line 18, \[budget\] runs: expected an even number, at least 2, got 5"),
+        ("runs = 4", "shadows = 1", r"\[budget\] shadows: expected an even number or 0, got 1"),
+        ("runs = 4", "minutes = -1", r"\[budget\] minutes: expected 0 or more, got -1"),
+        ("[budget]", "[budgt]", r"line 17, \[budgt\]: unknown section; did you mean 'budget'"),
+        ('names = ["loss", "attack_p"]', 'names = ["los"]',
+         r"line 15, \[attacks\] names: unknown attack 'los'; did you"),
+        ('names = ["loss", "attack_p"]', "names = []", r"line 15, \[attacks\] names: expected at least one attack"),
+        ('"sign(scale=', '"sing(scale=', r"line 12, \[variants\] quantizers: unknown quantizer 'sing'; did you mean"),
+        ('"sign(scale=\'absmean\')"', '"full"', r"quantizers: full precision is always there; leave it out"),
+        ('"sign(scale=\'absmean\')"', '"sign", "sign()"', r"quantizers: 'sign' occurs twice"),
+        ('fit = "mine:fit"', 'fit = "mine:fit"\nepochs = 3',
+         r"\[train\] epochs: it tells the built-in trainer what to"),
+        ('fit = "mine:fit"', "[train.options]\nepochs = 3",
+         r"\[train\] options: expected none, as they are arguments of"),
+        ('fit = "mine:fit"', 'fit = "mine:fit"\nloss = "ec"', r"loss: expected one of bce, ce, mse"),
+        ("[budget]", "[split]\ntraining = 0.9\n[budget]",
+         r"line 18, \[split\] training: expected shares that add up to 1"),
+        ("[budget]", "[split]\nevaluation = 0\n[budget]",
+         r"\[split\] evaluation: expected a share between 0 and 1, got 0"),
+        ("[budget]", "[checkpoints]\nmembers = ['a']\n[budget]", r"\[checkpoints\]: expected files beside members"),
+        ('build = "mine:build"', 'onnx = "a.onnx"',
+         r"\[checkpoints\]: expected members, which say what the deployed"),
+    ],
+)  # fmt: skip
+def test_a_wrong_spec(folder: Path, old: str, new: str, message: str) -> None:
+    assert old in SPEC
+    path = write(folder, spec=SPEC.replace(old, new))
+    with pytest.raises(SpecFileError, match=message):
+        read(path, AuditSpec)
+
+
+BATCH = """
+class Stubborn(nn.BatchNorm1d):
+    def train(self, mode=True):
+        return super().train(True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("return x, (x[:, 0]", "raise OSError('no disk'); return x, (x[:, 0]",
+         r"line 3, \[data\] load: mine:load\(\) was called to load the data and raised OSError: no disk"),
+        ("return x, (x[:, 0]", "return x[:-1], (x[:, 0]",
+         r"to return as many labels as inputs, at least one, got 400 lab"),
+        ("default_rng(0)", "default_rng()",
+         r"mine:load gives other values, or the same in another order, when it is call"),
+        ("> 0).astype(np.int64)", "> 0).astype(np.int64) * 2",
+         r"\[data\] load: y: expected 0 and 1, got 2 at position"),
+        ("> 0).astype(np.int64)", "> 0).astype(np.int64) - 1",
+         r"\[data\] load: y: expected 0 and 1, got -1 at position"),
+        ("    return x, (x[:, 0]", "    x[3, 0] = np.inf; return x, (x[:, 0]",
+         r"to return finite inputs, got 1 that are NaN"),
+        ("    return nn.Sequential", "    1 / 0\n    return nn.Sequential",
+         r"line 6, \[model\] build: mine:build\(\) was called to make the model and raised ZeroDivisionError"),
+        ("    return nn.Sequential", "    return 3 or nn.Sequential",
+         r"expected mine:build to return a torch module, got int"),
+        ("nn.Linear(16, 1))", "nn.Linear(16, 3))",
+         r"expected mine:build to return a model with one output, as the loss is"),
+        ("nn.Linear(6, 16)", "nn.Linear(7, 16)",
+         r"the model of mine:build\(\) was called on two samples of shape \[6\] and"),
+        ("nn.ReLU(), nn.Linear", "nn.Dropout(0.5).train().requires_grad_(), Shaky(), nn.Linear",
+         r"gives other outputs when it is asked about the same samples again, in eval mode: dropout"),
+        ("nn.BatchNorm1d(16)", "Stubborn(16)",
+         r"gives other outputs for a sample when other samples are beside it, in eval mode: batch"),
+        ("def fit(model, x, y, *, seed, checkpoint, epochs=4)", "def fit(model, x, y, epochs=4)",
+         r"\[train\] fit: mine:fit is called as fit\(model, x, y, seed=…, checkpoint=…\): got an unexpected keyword"),
+        ("        checkpoint(model)", "        pass",
+         r"mine:fit trained run 0 and called no checkpoint; expected checkpoint"),
+        ("        checkpoint(model)", "        checkpoint(model[0])",
+         r"mine:fit trains another model than it is given: missing: '0.weight', .*; unexpected: 'weight', 'bias'"),
+        ("        checkpoint(model)", "        checkpoint(3)",
+         r"mine:fit to call checkpoint with the torch module that is trained, got int"),
+        ("    return model\n", "    return None\n",
+         r"expected mine:fit to return the torch module that is trained, got NoneType"),
+        ("optimizer.zero_grad()", "optimizer.zero_gard()",
+         r"mine:fit\(\) was called to train run 0 and raised AttributeError: .*zero_gard"),
+        ("        checkpoint(model)", "        model[0].weight.data.fill_(float('nan')); checkpoint(model)",
+         r"gave a model of run 0 with NaN or infinite values in '0.weight': its training diverged"),
+    ],
+)  # fmt: skip
+def test_code_that_does_not_do(folder: Path, old: str, new: str, message: str) -> None:
+    shaky = "\nclass Shaky(nn.Module):\n    def forward(self, x): return nn.functional.dropout(x)\n"
+    assert old in CODE
+    code = CODE.replace(old, new, 1).replace("\ndef load", BATCH + shaky + "\ndef load")
+    spec, source = read(write(folder, code), AuditSpec)
+    with pytest.raises((SpecFileError, CalledError, ValueError), match=message):
+        audit_spec(spec, source, folder / "run", workers=1)
+
+
+def test_the_traceback_begins_in_the_users_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(folder, CODE.replace("    optimizer = ", "    1 / 0\n    optimizer = "))
+    assert entry.run(["audit", str(path), "--folder", str(folder / "run")]) == 2
+    told = capsys.readouterr().err
+    assert "mine.py" in told
+    assert "1 / 0" in told
+    assert "fitting.py" not in told
+    assert told.splitlines()[-1].startswith(
+        f"discreet: {path}, line 9, [train] fit: mine:fit() was called to train run 0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        (
+            'require = ["auk < 1"]',
+            r"\[gate\] require: requirement 'auk < 1': no metric 'auk'; did you mean 'auc'",
+        ),
+        ('require = ["accuracy > 0.8"]', r"no metric 'accuracy'"),
+        ('require = ["auc:sing < 1"]', r"the ranking has no variant 'sing'"),
+        ('require = ["tpr@1%:full:lira < 1"]', r"no attack 'lira' was measured"),
+    ],
+)
+def test_a_gate_that_cannot_be_judged_is_told_before_anything_trains(
+    folder: Path, gate: str, message: str
+) -> None:
+    path = write(
+        folder,
+        CODE.replace("    draw = ", "    raise SystemExit('trained')\n    draw = "),
+        f"{SPEC}[gate]\n{gate}\n",
+    )
+    spec, source = read(path, AuditSpec)
+    with pytest.raises(SpecFileError, match=message):
+        audit_spec(spec, source, folder / "run", workers=1)
+
+
+def test_a_path_to_a_file_is_no_dotted_path(folder: Path) -> None:
+    spec, source = read(write(folder, spec=SPEC.replace("mine:load", "../mine.py:load")), AuditSpec)
+    with pytest.raises(
+        SpecFileError, match=r"expected package.module:function, got '../mine.py:load' \(a module in /"
+    ):
+        audit_spec(spec, source, folder / "run", workers=1)
+
+
+def test_code_from_elsewhere_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("discreet.report.write", lambda *_: ())
+    (folder / "spec").mkdir()
+    (folder / "elsewhere").mkdir()
+    write(folder / "elsewhere")
+    monkeypatch.syspath_prepend(str(folder / "elsewhere"))
+    (folder / "spec" / "spec.toml").write_text(SPEC.replace("runs = 4", "runs = 2"))
+    spec, source = read(folder / "spec" / "spec.toml", AuditSpec)
+    done = audit_spec(spec, source, folder / "run", workers=1)
+    told = [note for note in done.audit.notes if "outside the spec's folder: a spec runs code" in note]
+    assert [note.partition(" ")[0] for note in told] == ["mine:load", "mine:build", "mine:fit"]
+
+
+def test_a_first_spec_runs_and_is_what_its_schema_says(folder: Path) -> None:
+    path = folder / "first.toml"
+    assert entry.run(["audit", "--init", str(path)]) == 0
+    spec, _ = read(path, AuditSpec)
+    assert (spec.data.load, spec.budget.runs) == ("tab20", 8)
+    told = tomllib.loads(path.read_text())
+    jsonschema.Draft202012Validator(schema(AuditSpec, "discreet audit")).validate(told)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(told | {"budgt": {}}, schema(AuditSpec, "discreet audit"))
+    assert entry.run(["audit", "--init", str(path)]) == 2
+
+
+def test_options_for_the_other_kind_of_argument(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(folder)
+    assert entry.run(["audit", str(path), "--attack", "loss"]) == 2
+    assert "--attack: it is for run directories; a spec says it under [attacks]" in capsys.readouterr().err
+    assert entry.run(["audit", str(folder), "--time-budget", "3"]) == 2
+    assert "--folder, --time-budget: they are for specs" in capsys.readouterr().err
