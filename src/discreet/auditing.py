@@ -16,6 +16,7 @@ from discreet.audit import Audit
 from discreet.auditing_made import LOSS, Made, put
 from discreet.auditing_release import release_of
 from discreet.auditing_units import Units
+from discreet.backends import Backend
 from discreet.records import Record
 from discreet.store import Store
 
@@ -30,6 +31,7 @@ def audit_attacks(
     *,
     strict: bool = True,
     workers: int = 1,
+    backend: Backend | None = None,
     progress: Progress = lambda doing, share: None,
 ) -> Audit:
     """Attack every variant of a run directory, and put what was found into its audit and its report.
@@ -40,8 +42,9 @@ def audit_attacks(
     Args:
         run_dir: A run directory with an ``audit.json`` and records in ``release/``.
         specs: Spec strings; ``"all"`` stands for every attack with its defaults.
-        strict: Whether a named attack that the records do not allow is an error; else it is left out, with the reason.
+        strict: Whether a named attack that the records do not allow is an error; else it is left out, with why.
         workers: Threads; the bytes do not depend on it.
+        backend: Where attacks run; None: here. Nor on that.
         progress: Called with what is being done, and the share of all work that is done.
 
     Returns:
@@ -67,6 +70,10 @@ def audit_attacks(
         record, content = release_of(store.folder, audit)
         variants = _variants(audit, record)
         work = Units(store, record, content, audit.analyses[0].ranking.level, audit.provenance.seed or 0)
+        if backend is not None:
+            work.elsewhere(
+                backend, variants, methods, lambda doing, share: progress(doing, 0.02 + 0.83 * share)
+            )
         units, left = work.all(
             variants, methods, workers, lambda doing, share: progress(doing, 0.02 + 0.83 * share)
         )

@@ -16,6 +16,8 @@ from discreet._json import plain, read_as
 from discreet.attacked import LeftOut, apart, dependence, expose_one, judge
 from discreet.audit_leaks import Attack, RocCurve
 from discreet.auditing_rows import curve, figures
+from discreet.backends import Backend
+from discreet.backends.keeping import make_elsewhere, moved
 from discreet.exposure import Exposure
 from discreet.records import Record
 from discreet.store import Store
@@ -98,6 +100,34 @@ class Units:
         units = tuple(each for each in found if isinstance(each, Unit))
         return units, tuple(each for each in found if isinstance(each, LeftOut))
 
+    def elsewhere(
+        self,
+        backend: Backend,
+        variants: Sequence[str],
+        methods: Mapping[str, bool],
+        progress: Callable[[str, float], None],
+    ) -> None:
+        """Do what is not done yet on a backend; ``all`` then reads it, and finds what was left out.
+
+        Args:
+            backend: Where.
+            variants: Variants to attack.
+            methods: See ``all``.
+            progress: Called with what was done and the share that is done.
+        """
+        jobs = [(spec, variant) for variant in variants for spec in methods if not apart(spec, variant)]
+        missing = [job for job in jobs if not self.store.has(self._key(*job))]
+
+        def done(number: int) -> None:
+            spec, variant = missing[number]
+            nonlocal ready
+            ready += 1
+            progress(f"{spec} on {variant}", ready / len(jobs))
+
+        ready = len(jobs) - len(missing)
+        shared = (self, dict(methods))
+        make_elsewhere(backend, self.store, _attack_there, shared, missing, keys=lambda job: (), done=done)
+
     def kept(self, kind: str, compute: Callable[[], Any], /, **content: Any) -> Any:
         """Return the JSON value that ``compute`` makes, from the store if it is there."""
         key = self.store.key(f"attacks/{kind}.json", **self._about(), **content)
@@ -111,10 +141,13 @@ class Units:
         return {"release": self.content, "level": self.level, "seed": self.seed, "versions": versions}
 
     def _one(self, spec: str, variant: str) -> Unit:
-        key = self.store.key(
+        path = self.store.make(self._key(spec, variant), lambda aside: self._attack(spec, variant, aside))
+        return _read(path, spec, variant)
+
+    def _key(self, spec: str, variant: str) -> str:
+        return self.store.key(
             f"attacks/{spec} {variant}.safetensors", attack=spec, variant=variant, **self._about()
         )
-        return _read(self.store.make(key, lambda aside: self._attack(spec, variant, aside)), spec, variant)
 
     def _attack(self, spec: str, variant: str, path: Path) -> None:
         from safetensors.numpy import save_file
@@ -125,6 +158,15 @@ class Units:
         arrays = {"scores": e.scores, "member": e.member.astype(np.uint8), "keep": e.keep.astype(np.uint8)}
         arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         save_file(arrays, path, {"found": json.dumps(plain(told), allow_nan=False)})
+
+
+def _attack_there(told: tuple[Units, Mapping[str, bool]], job: tuple[str, str], store: Store) -> None:
+    (units, methods), (spec, variant) = told, job
+    try:
+        moved(units, store)._one(spec, variant)
+    except ValueError:
+        if not methods[spec]:
+            raise  # what may be left out is found anew by the process that asked, with the reason
 
 
 def _read(path: Path, spec: str, variant: str) -> Unit:

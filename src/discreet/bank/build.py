@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -14,6 +14,8 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from discreet.backends import Backend
+from discreet.backends.keeping import make_elsewhere, moved
 from discreet.bank.assignment import Assignment, assign, draw_calibration
 from discreet.bank.code import code_of
 from discreet.bank.compress import compress, identity_of, is_calibrated
@@ -42,6 +44,7 @@ def bank(
     group: np.ndarray | None = None,
     sample: np.ndarray | None = None,
     workers: int | None = None,
+    backend: Backend | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Record:
     """Return the release record of a bank, after making what is missing of it.
@@ -55,6 +58,7 @@ def bank(
         group: Groups that a half must not cut, such as molecules of one scaffold; each sample its own when None.
         sample: Ids of the samples, each once; 0, 1, 2, … when None.
         workers: Threads; None: one a core. Results do not depend on it.
+        backend: Where models are trained and measured; None: here. Nor on that.
         progress: Called with the share that is done.
 
     Returns:
@@ -85,6 +89,8 @@ def bank(
     with store.lock():
         units = work.units
         total, done, parts = len(units) * (len(settings.compressors) + 2), 0, []
+        if backend is not None:
+            _elsewhere(work, backend, tell)
         for unit in units:
             params = work.weights(unit)
             done += 2
@@ -98,6 +104,26 @@ def bank(
         ]
         key = store.key("release/bank.safetensors", parts=[key for key, _ in ordered])
         return Record.open(store.make(key, lambda aside: join([path for _, path in ordered], aside)))
+
+
+def _elsewhere(work: _Work, backend: Backend, tell: Callable[[float], None]) -> None:
+    """Make what is missing of the units on a backend; what is there is only read afterwards."""
+    missing = [unit for unit in work.units if not all(map(work.store.has, work.keys(unit)))]
+    gone = len(work.units) - len(missing)
+
+    def done(number: int) -> None:
+        nonlocal gone
+        gone += 1
+        tell(0.98 * gone / len(work.units))
+
+    make_elsewhere(backend, work.store, _make_unit, work, missing, keys=work.keys, done=done)
+
+
+def _make_unit(work: _Work, unit: range, store: Store) -> None:
+    work = replace(moved(work, store), workers=1)
+    params = work.weights(unit)
+    for variant in work.settings.compressors:
+        work.measured(unit, variant, params)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,26 +205,37 @@ class _Work:
         path = self.store.make(key, write)
         return lambda: load_file(path)
 
+    def keys(self, unit: range) -> tuple[str, ...]:
+        """All that a unit leaves in the store."""
+        return (
+            self._weights_key(unit),
+            *(self._measured_key(unit, each) for each in self.settings.compressors),
+        )
+
+    def _measured_key(self, unit: range, variant: str) -> str:
+        settings = self.settings
+        return self.store.key(
+            f"release/parts/models-{unit[0]}-{unit[-1]}-{variant[:40]}.safetensors",
+            weights=self._weights_key(unit),
+            variant=variant,
+            compressor=identity_of(settings.compressors[variant]),
+            which=list(settings.which),
+            queries=self._asked,
+            task=settings.measured_as,
+            calibration=self._calibration(unit, variant),
+            calibrates=self._calibrates,
+            public=self.assignment.public,
+            family=self._family,
+            sample=self._ids,
+        )
+
     def measured(
         self, unit: range, variant: str, params: Callable[[], dict[str, Tensor]]
     ) -> tuple[str, Path]:
         """Compress and measure one variant of a unit if that is not there."""
         settings, compressor = self.settings, self.settings.compressors[variant]
         calibration = self._calibration(unit, variant)
-        key = self.store.key(
-            f"release/parts/models-{unit[0]}-{unit[-1]}-{variant[:40]}.safetensors",
-            weights=self._weights_key(unit),
-            variant=variant,
-            compressor=identity_of(compressor),
-            which=list(settings.which),
-            queries=self._asked,
-            task=settings.measured_as,
-            calibration=calibration,
-            calibrates=self._calibrates,
-            public=self.assignment.public,
-            family=self._family,
-            sample=self._ids,
-        )
+        key = self._measured_key(unit, variant)
 
         def write(aside: Path) -> None:
             rows = None if calibration is None else [torch.from_numpy(each) for each in calibration]

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from discreet._spread import spread
+from discreet.backends import Backend
 from discreet.baseline.discriminator import Discriminator, Inputs, log_odds_of_loss, standardised
 from discreet.baseline.prior import Prior
 from discreet.baseline.projection import in_span
@@ -77,6 +81,7 @@ def baseline(
     level: float = 0.95,
     seed: int = 0,
     workers: int | None = None,
+    backend: Backend | None = None,
 ) -> Baseline:
     """Train discriminators on some runs and judge them on others.
 
@@ -94,6 +99,7 @@ def baseline(
         level: Confidence level.
         seed: Of the split and of all discriminators.
         workers: Threads; None: one a core. Results do not depend on it.
+        backend: Where discriminators are trained; None: here. Nor on that.
 
     Raises:
         ValueError: An unknown kind, no seed, too few runs, or the kind ``full`` without weights.
@@ -121,17 +127,13 @@ def baseline(
     }
     for number, split in enumerate(splits):
         inputs = _inputs(runs, split, kinds)
-
-        def fit(
-            job: tuple[str, int], number: int = number, split: Split = split, inputs=inputs
-        ) -> np.ndarray:
-            kind, start = job
-            each = int(np.random.SeedSequence(seed, spawn_key=(number, start)).generate_state(1)[0])
-            logits = discriminator.fit(inputs[kind], member, split, seed=each)
-            return logits.numpy() >= prior.cut
-
         jobs = list(product(kinds, range(seeds)))
-        for (kind, start), found in zip(jobs, spread(fit, jobs, workers), strict=True):
+        shared = _Shared(discriminator, prior.cut, inputs, member, split, number, seed)
+        if backend is None:
+            accusations = spread(partial(_fit, shared), jobs, workers)
+        else:
+            accusations = [found for _, found in sorted(backend.each(_fit, shared, jobs), key=itemgetter(0))]
+        for (kind, start), found in zip(jobs, accusations, strict=True):
             for at, variant in enumerate(runs.variants):
                 accused[kind, variant][start, split.test] = found[at, split.test]
     judged = np.sort(np.concatenate([split.test for split in splits]))
@@ -142,6 +144,28 @@ def baseline(
         },
         seeds,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """What all discriminators of a split need."""
+
+    discriminator: Discriminator
+    cut: float
+    inputs: dict[str, Inputs]
+    member: Tensor
+    split: Split
+    number: int
+    seed: int
+
+
+def _fit(shared: _Shared, job: tuple[str, int]) -> np.ndarray:
+    """Train one discriminator; return whom it accuses, in every variant and run."""
+    kind, start = job
+    each = int(np.random.SeedSequence(shared.seed, spawn_key=(shared.number, start)).generate_state(1)[0])
+    with torch.no_grad():
+        logits = shared.discriminator.fit(shared.inputs[kind], shared.member, shared.split, seed=each)
+    return logits.numpy() >= shared.cut
 
 
 def _inputs(runs: Runs, split: Split, kinds: Sequence[str]) -> dict[str, Inputs]:

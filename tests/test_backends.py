@@ -1,0 +1,184 @@
+"""Work on backends: the same results wherever it runs, and what happens when a worker dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from discreet.backends import Backend, BackendError, Threads, backend_named
+from discreet.backends.keeping import make_elsewhere
+from discreet.store import Store
+from tests import backends as jobs
+
+quiet = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::FutureWarning", "ignore::DeprecationWarning"
+)
+
+
+@pytest.fixture(scope="module")
+def ray_backend() -> Iterator[Backend]:
+    with backend_named("ray", workers=2) as opened:
+        assert opened is not None
+        yield opened
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in ("manifest.json", ".lock")
+    }
+
+
+def each(backend: Backend, work, shared, items) -> list:
+    return [result for _, result in sorted(backend.each(work, shared, items))]
+
+
+def test_threads_do_every_item_once() -> None:
+    assert each(Threads(3), jobs.add, 10, range(20)) == list(range(10, 30))
+    assert each(Threads(), jobs.add, 10, []) == []
+    with pytest.raises(ValueError, match="item 2 is no good"):
+        list(Threads(2).each(jobs.fails, None, range(5)))
+
+
+def test_after_its_time_only_the_first_is_begun() -> None:
+    assert list(Threads(1).each(jobs.add, 1, [5, 6, 7], until=0.0)) == [(0, 6)]
+
+
+def test_artefacts_come_back_through_the_store_that_asked(tmp_path: Path) -> None:
+    store = Store(tmp_path / "run")
+    told: list[int] = []
+
+    def keys(item: int) -> list[str]:
+        return [store.key("first.txt", item=item), store.key("second.txt", item=item)]
+
+    store.make(keys(1)[0], lambda aside: aside.write_text("kept 1"))
+    options = {"keys": keys, "done": told.append}
+    assert make_elsewhere(Threads(2), store, jobs.write, "new", [0, 1, 2], **options) == []
+    assert sorted(told) == [0, 1, 2]
+    assert [store.path(keys(item)[1]).read_text() for item in range(3)] == [
+        "new 0" * 2,
+        "kept 1" * 2,
+        "new 2" * 2,
+    ]
+    assert all(store.has(key) for item in range(3) for key in keys(item))
+    assert make_elsewhere(Threads(2), store, jobs.write, "new", [3, 4], until=0.0, keys=keys) == [1]
+    assert store.has(keys(3)[1])
+    assert not store.has(keys(4)[0])
+
+
+def test_a_worker_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from discreet.backends import keeping
+
+    found = iter([{"torch": "1"}, {"torch": "2"}])
+    monkeypatch.setattr(keeping, "_versions", lambda: next(found))
+    with pytest.raises(
+        BackendError, match=r"the worker on .* has torch 2 instead of 1; install what is here"
+    ):
+        make_elsewhere(Threads(1), Store(tmp_path), jobs.write, "", [0], keys=lambda item: ())
+    assert not list(tmp_path.rglob("*.txt"))
+
+
+def test_other_names_are_no_backends() -> None:
+    for name in ("rays", "ray:", "processes", ""):
+        with (
+            pytest.raises(
+                ValueError,
+                match=f"backend: expected local, ray, ray:HOST:PORT or ray://HOST:PORT, got '{name}'",
+            ),
+            backend_named(name),
+        ):
+            pass
+    with pytest.raises(ValueError, match="workers: expected at least 1, got 0"), backend_named("local", 0):
+        pass
+    with backend_named("local") as none:
+        assert none is None
+
+
+@quiet
+@pytest.mark.slow
+def test_ray_does_every_item_once_and_passes_errors_on(ray_backend: Backend) -> None:
+    assert each(ray_backend, jobs.add, 10, range(20)) == list(range(10, 30))
+    with pytest.raises(ValueError, match="item 2 is no good"):
+        list(ray_backend.each(jobs.fails, None, range(5)))
+    begun = time.monotonic()
+    for number, _ in ray_backend.each(jobs.slowly, 1.5, range(30)):
+        assert number < 4
+        break  # what runs is stopped: the next call need not wait for it
+    assert each(ray_backend, jobs.add, 1, [1]) == [2]
+    assert time.monotonic() - begun < 20
+
+
+@quiet
+@pytest.mark.slow
+def test_a_task_whose_worker_is_killed_is_done_again(ray_backend: Backend, tmp_path: Path) -> None:
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        for _ in range(600):
+            for mark in tmp_path.iterdir():
+                killed.append(int(mark.name.partition("-")[2]))
+                os.kill(killed[0], signal.SIGKILL)  # a worker of this test's own cluster
+                return
+            time.sleep(0.05)
+
+    watcher = Thread(target=kill_one)
+    watcher.start()
+    assert each(ray_backend, jobs.marked, str(tmp_path), [1, 2, 3]) == [1, 4, 9]
+    watcher.join()
+    assert len(killed) == 1
+    assert len(list(tmp_path.iterdir())) >= 4  # one of them was begun twice
+
+
+@quiet
+@pytest.mark.slow
+def test_a_task_that_ends_every_worker_is_given_up(ray_backend: Backend, tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match=r"ray: the worker of task 0 died, 4 times in all"):
+        list(ray_backend.each(jobs.die, str(tmp_path), [7]))
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+@quiet
+@pytest.mark.slow
+def test_a_bank_is_the_same_bytes_on_any_backend(ray_backend: Backend, tmp_path: Path) -> None:
+    from discreet.bank import BankSettings, bank
+    from discreet.mlp import MLP
+    from discreet.recipe import Recipe
+
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((60, 6), dtype=np.float32), np.arange(60) % 2
+    settings = BankSettings(MLP((6, 5, 1)), Recipe(epochs=3), models=6, variants=("full", "sign"), unit=2)
+    bank(tmp_path / "here", settings, x, y)
+    for name, backend in (("one", Threads(1)), ("two", Threads(2)), ("ray", ray_backend)):
+        shares: list[float] = []
+        bank(tmp_path / name, settings, x, y, backend=backend, progress=shares.append)
+        assert files(tmp_path / name) == files(tmp_path / "here"), name
+        assert shares[-1] == 1.0
+    weights = next((tmp_path / "ray" / "weights").glob("*.safetensors"))
+    before = weights.stat().st_mtime_ns
+    next((tmp_path / "ray" / "release" / "parts").iterdir()).unlink()
+    bank(tmp_path / "ray", settings, x, y, backend=ray_backend)
+    assert files(tmp_path / "ray") == files(tmp_path / "here")
+    assert weights.stat().st_mtime_ns == before  # weights are sent along, not trained again
+
+
+@quiet
+@pytest.mark.slow
+def test_discriminators_are_the_same_on_any_backend(ray_backend: Backend) -> None:
+    from discreet.baseline import Discriminator, Runs, baseline
+
+    rng = np.random.default_rng(0)
+    member = np.tile(np.arange(20) < 10, (12, 1))
+    loss = np.exp(rng.normal(size=member.shape) - 2 * member)
+    runs = Runs(rng.normal(size=(12, 20, 3)), member, {"full": loss}, {})
+    options = {"kinds": ["loss-only", "black-box"], "discriminator": Discriminator(epochs=3), "seeds": 2}
+    here = baseline(runs, **options).to_json()
+    assert baseline(runs, backend=Threads(2), **options).to_json() == here
+    assert baseline(runs, backend=ray_backend, **options).to_json() == here
