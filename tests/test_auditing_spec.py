@@ -60,7 +60,7 @@ build = "mine:build"
 fit = "mine:fit"
 
 [variants]
-quantizers = ["sign(scale='absmean')", "uniform(bits=4, scale='absmean')"]
+quantizers = ["sign(scale='absmean')", "4 bits = uniform(bits=4, scale='absmean')"]
 
 [attacks]
 names = ["loss", "attack_p"]
@@ -126,7 +126,7 @@ def test_runs_are_followed_and_shadows_are_not(done: tuple[Path, Done]) -> None:
     assert trajectory.runs == ("0", "1", "2", "3")
     assert sorted(release.runs) == ["0", "1", "2", "3", "4", "5"]
     assert sorted(set(trajectory.step.tolist())) == [1, 2, 3, 4]
-    variants = ("full", "sign(scale='absmean')", "uniform(bits=4, scale='absmean')")
+    variants = ("full", "sign(scale='absmean')", "4 bits")
     assert set(trajectory.variants) == set(release.variants) == set(variants)
     (analysis,) = found.audit.analyses
     assert {row.variant for row in analysis.ranking.variants} == set(variants)

@@ -47,6 +47,11 @@ def headline(analysis: Analysis) -> str:
     """Say which variant ranks first, and from which others the data tell it apart."""
     rows = _compressed(analysis)
     if not rows:
+        variants = analysis.ranking.variants
+        if all(row.checkpoints <= 1 for row in variants):
+            return (
+                f"By attacks alone: each run has one checkpoint of {named(variants)}, and r compares several."
+            )
         return "No variant could be ranked, so nothing is said about which is safer."
     first = rows[0]
     size = f"r = {number(first.r)}, {_level(analysis)} interval {interval(first.low, first.high)}"
@@ -186,7 +191,7 @@ def _unranked(analysis: Analysis) -> Iterator[str]:
         if row.checkpoints <= 1:
             yield (
                 f"{named([row])} is not ranked: each run has one checkpoint of it, and r compares several. Read what "
-                "attacks find in it; that nothing is said by r is no sign of safety."
+                "attacks find in it. That it has no r is no sign of safety."
             )
             continue
         if row.status == "infinite":
@@ -210,6 +215,8 @@ def _reference(analysis: Analysis) -> Iterator[str]:
 
 
 def _attacks(analysis: Analysis) -> Iterator[str]:
+    if not analysis.ranking.ranked:
+        return  # there is no order to check
     if len(analysis.agreement) > _FEW_CHECKS:
         yield from _many_attacks(analysis)
         return

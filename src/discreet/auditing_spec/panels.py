@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from discreet._types import Int
-from discreet.quantizers import parse as parse_quantizer
 from discreet.runs.dealing import Parts, deal
 from discreet.runs.following import FULL, Panel
 from discreet.spec import AuditSpec, Loaded, Source, SpecFileError
@@ -61,7 +60,7 @@ def family_of(data: Loaded) -> Int[np.ndarray, " sample"] | None:
 
 def variants_of(spec: AuditSpec) -> dict[str, str]:
     """Full precision and the quantizers, by the name that each goes by."""
-    return {FULL: FULL} | {str(parse_quantizer(each)): each for each in spec.variants.quantizers}
+    return {FULL: FULL} | spec.variants.named
 
 
 def counts_of(data: Loaded, parts: Parts) -> dict[str, int]:

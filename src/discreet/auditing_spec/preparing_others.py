@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,9 @@ def prepare_estimator(
     fit = named(spec.train.fit, source, "train", "fit") if spec.train.fit else None
     if fit is not None:
         check_fit(fit, spec.train.options)
-    parts = deal_parts(spec, source, data)
+    own = spec.split  # one checkpoint needs no choice: those who would choose are evaluated
+    split = replace(own, validation=0.0, evaluation=own.validation + own.evaluation)
+    parts = deal_parts(replace(spec, split=split), source, data)
     content = store.key(
         "content",
         x=data.x.numpy(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -14,6 +15,11 @@ from discreet.spec.sections import Data
 
 __all__ = ["Attacks", "AuditSpec", "Budget", "Checkpoints", "Gate", "Model", "Split", "Train", "Variants"]
 
+_NAMED = re.compile(r"\s*([^()=:]*[^()=:\s])\s*=\s*(.+)", re.DOTALL)
+_TAKEN = {
+    "full": "is full precision, which is always there; leave it out",
+    "onnx": "is the name of the deployed file; take another name",
+}
 _PRACTICE = "granularity='channel', scope='weights', scale='absmean'"
 
 
@@ -145,27 +151,40 @@ class Variants:
     """What would be shipped: the model as it is, and made smaller.
 
     Attributes:
-        quantizers: Quantizers with their arguments. Full precision is always there beside them.
+        quantizers: Quantizers with their arguments, each after a name of yours if you like, as "4 bits =
+            uniform(bits=4)". Full precision is always there beside them, as "full".
         onnxruntime: Any of "dynamic" and "static": the shipped checkpoint exported to ONNX and made int8 by ONNX
             Runtime, as two more variants. They are attacked; r needs every checkpoint, and is not taken.
     """
 
     quantizers: tuple[str, ...] = (
-        f"sign({_PRACTICE})",
-        f"ternary(zeros=0.5, {_PRACTICE})",
-        f"uniform(bits=2, {_PRACTICE})",
-        f"uniform(bits=4, {_PRACTICE})",
+        f"sign = sign({_PRACTICE})",
+        f"ternary = ternary(zeros=0.5, {_PRACTICE})",
+        f"2 bits = uniform(bits=2, {_PRACTICE})",
+        f"4 bits = uniform(bits=4, {_PRACTICE})",
     )
     onnxruntime: tuple[Literal["dynamic", "static"], ...] = ()
 
     def __post_init__(self) -> None:
-        found = [_parsed("quantizers", parse_quantizer, spec) for spec in self.quantizers]
-        names = [str(each) for each in found]
+        names = [name for name, _ in self._pairs()]
         for name in names:
-            if name == "full":
-                raise ValueError("quantizers: full precision is always there; leave it out")
+            if name in _TAKEN:
+                raise ValueError(f"quantizers: {name!r} {_TAKEN[name]}")
             if names.count(name) > 1:
                 raise ValueError(f"quantizers: {name!r} occurs twice")
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Specs of the quantizers by the names that they go by."""
+        return dict(self._pairs())
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        pairs = []
+        for text in self.quantizers:
+            name, spec = found.groups() if (found := _NAMED.fullmatch(text)) else ("", text)
+            quantizer = str(_parsed("quantizers", parse_quantizer, spec))
+            pairs.append((name or quantizer, quantizer))
+        return pairs
 
 
 @dataclass(frozen=True)
