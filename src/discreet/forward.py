@@ -15,6 +15,7 @@ from torch.func import functional_call, vmap
 
 from discreet._spread import spread
 from discreet._types import Float
+from discreet.device import Device
 from discreet.measured import convolves, sparse_pays
 from discreet.mlp import MLP
 from discreet.outputs import columns
@@ -103,7 +104,12 @@ def check_names(model: Model, stack: Stack) -> None:
 
 
 def visit(
-    model: Model, stacks: Sequence[Stack], x: Tensor | SparseRows, use: Use, workers: int | None
+    model: Model,
+    stacks: Sequence[Stack],
+    x: Tensor | SparseRows,
+    use: Use,
+    workers: int | None,
+    on: Device = Device(),  # noqa: B008 (frozen)
 ) -> None:
     """Compute all outputs in eval mode, without gradients.
 
@@ -112,12 +118,18 @@ def visit(
         stacks: Stacks of the same number of models.
         x: What ``inputs`` returns.
         use: Called from several threads with a range of models (counted through all stacks), a range of rows, and
-            their outputs [model, row, out].
-        workers: Threads; None: one a core. Pieces, and so the outputs, do not depend on it.
+            their outputs [model, row, out], on the processor.
+        workers: Threads; None: one a core. Pieces, and so the outputs, do not depend on it. Elsewhere than on the
+            processor two: one brings the next rows while the other's are computed on.
+        on: Where.
     """
     models, rows = len(stacks) * count(stacks), len(x)
     for stack in stacks:
         check_names(model, stack)
+    place = on.of(stacks)
+    if place.type != "cpu":
+        workers = 2
+        x = x.times(torch.eye(x.width)) if isinstance(x, SparseRows) else x
     way = _way(model, x)
     span = way.rows * _PIECES
     tasks = [
@@ -128,19 +140,25 @@ def visit(
 
     def work(task: tuple[slice, slice]) -> None:
         which, where = task
-        forward = way.bind(_take(stacks, which))
+        forward = way.bind({name: value.to(place) for name, value in _take(stacks, which).items()})
         edges = [*range(where.start, where.stop, way.rows), where.stop]
-        pieces = [
-            forward(x.part(start, stop) if isinstance(x, SparseRows) else x[start:stop])
-            for start, stop in pairwise(edges)
-        ]
-        use(which, where, torch.cat(pieces, dim=1))
+        with on.context(place):
+            pieces = [
+                forward(x.part(start, stop) if isinstance(x, SparseRows) else x[start:stop].to(place))
+                for start, stop in pairwise(edges)
+            ]
+        found = torch.cat(pieces, dim=1).cpu()
+        use(which, where, found.float() if on.precision == "mixed" else found)
 
     spread(work, tasks, workers)
 
 
 def collect(
-    model: Model, params: Stack, x: Tensor | SparseRows, workers: int | None
+    model: Model,
+    params: Stack,
+    x: Tensor | SparseRows,
+    workers: int | None,
+    on: Device = Device(),  # noqa: B008 (frozen)
 ) -> Float[Tensor, "model sample out"]:
     """All outputs of a stack in one tensor; see ``visit``."""
     pieces: dict[tuple[int, int], Tensor] = {}
@@ -148,7 +166,7 @@ def collect(
     def keep(models: slice, rows: slice, outputs: Tensor) -> None:
         pieces[models.start, rows.start] = outputs
 
-    visit(model, [params], x, keep, workers)
+    visit(model, [params], x, keep, workers, on)
     firsts = sorted({first for first, _ in pieces})
     bands = [[pieces[key] for key in sorted(pieces) if key[0] == first] for first in firsts]
     return torch.cat([torch.cat(band, dim=1) for band in bands])
@@ -219,7 +237,7 @@ class _Batched:
         self.module = module
 
     def bind(self, params: dict[str, Tensor]) -> Callable[[Tensor], Tensor]:
-        module = copy.deepcopy(self.module).eval()  # threads swap parameters in it
+        module = _moved(self.module, params)  # threads swap parameters in it
 
         def one(params: dict[str, Tensor], x: Tensor) -> Tensor:
             return columns(functional_call(module, params, (x,)))
@@ -234,6 +252,11 @@ class _Single:
         self.module = module
 
     def bind(self, params: dict[str, Tensor]) -> Callable[[Tensor], Tensor]:
-        module = copy.deepcopy(self.module).eval()
+        module = _moved(self.module, params)
         state = {name: value[0] for name, value in params.items()}
         return lambda x: columns(functional_call(module, state, (x,)))[None]
+
+
+def _moved(module: nn.Module, params: Stack) -> nn.Module:
+    """A copy in eval mode where the parameters are, for the buffers that they lack."""
+    return copy.deepcopy(module).eval().to(next(iter(params.values())).device)

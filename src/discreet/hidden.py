@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet._types import Float
+from discreet.device import Device
 from discreet.forward import Inputs, Model, Stack, collect, count, inputs
 from discreet.mlp import ACTIVATIONS, MLP
 from discreet.sparse_inputs import SparseRows
@@ -17,7 +18,12 @@ __all__ = ["penultimate"]
 
 
 def penultimate(
-    model: Model, params: Stack, x: Inputs, *, workers: int | None = None
+    model: Model,
+    params: Stack,
+    x: Inputs,
+    *,
+    workers: int | None = None,
+    on: Device = Device(),  # noqa: B008 (frozen)
 ) -> Float[Tensor, "model sample feature"]:
     """Inputs of the last linear layer, of every model of a stack on every sample.
 
@@ -28,6 +34,7 @@ def penultimate(
         params: Tensors with a leading model axis.
         x: Inputs, or what ``measure.inputs`` made of them.
         workers: Threads; None: one a core. Results do not depend on it.
+        on: Where.
 
     Raises:
         ValueError: A module without ``nn.Linear``, or whose last one sees more than one row a sample.
@@ -40,20 +47,20 @@ def penultimate(
     x = inputs(model, x, next(value.dtype for value in params.values() if value.is_floating_point()))
     network = model if isinstance(model, MLP) else MLP.of(model)
     if network is not None:
-        return _of_perceptron(network, params, x, workers)
+        return _of_perceptron(network, params, x, workers, on)
     until = _Until(cast(nn.Module, model))
-    return collect(until, {f"module.{name}": value for name, value in params.items()}, x, workers)
+    return collect(until, {f"module.{name}": value for name, value in params.items()}, x, workers, on)
 
 
 def _of_perceptron(
-    network: MLP, params: Stack, x: Tensor | SparseRows, workers: int | None
+    network: MLP, params: Stack, x: Tensor | SparseRows, workers: int | None, on: Device
 ) -> Float[Tensor, "model sample feature"]:
     if len(network.widths) == 2:
         rows = x.times(torch.eye(x.width)) if isinstance(x, SparseRows) else x
         return rows.expand(count([params]), *rows.shape)
     lower = MLP(network.widths[:-1], network.activation)
     kept = {name for pair in lower.layers for name in pair}
-    before = collect(lower, {name: value for name, value in params.items() if name in kept}, x, workers)
+    before = collect(lower, {name: value for name, value in params.items() if name in kept}, x, workers, on)
     return ACTIVATIONS[network.activation].forward_(before)
 
 

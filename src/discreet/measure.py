@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from discreet._types import Float, Num
+from discreet.device import Device
 from discreet.forward import Inputs, Model, Stack, collect, count, inputs, stack_of, visit
 from discreet.hidden import penultimate
 from discreet.losses import LOSSES, as_labels, check_labels
@@ -62,6 +63,7 @@ def measure_stack(
     queries: Mapping[str, Query] | None = None,
     dtype: type[np.floating] = np.float64,
     workers: int | None = None,
+    on: Device = Device(),  # noqa: B008 (frozen)
 ) -> dict[str, Float[np.ndarray, "model variant *query sample *wide"]]:
     """Measure several variants of several models; all of them go through the same batched products.
 
@@ -77,6 +79,7 @@ def measure_stack(
         queries: Ways to ask about each sample, such as ``queries.MIRRORED``: an axis more before that of the sample.
         dtype: Of the result; computed in float64.
         workers: Threads; None: one a core. Results do not depend on it.
+        on: Where the forward passes run, and how precisely; by default where the parameters are.
 
     Returns:
         For each name [model, variant, sample], with queries [model, variant, query, sample].
@@ -98,7 +101,15 @@ def measure_stack(
             raise ValueError("queries: expected dense inputs to transform, got sparse rows")
         asked = [
             measure_stack(
-                model, variants, query(torch.as_tensor(x)), y, task, which=which, dtype=dtype, workers=workers
+                model,
+                variants,
+                query(torch.as_tensor(x)),
+                y,
+                task,
+                which=which,
+                dtype=dtype,
+                workers=workers,
+                on=on,
             )
             for query in queries.values()
         ]
@@ -133,10 +144,10 @@ def measure_stack(
         for name, values in signals(outputs, target[rows], task, scalar).items():
             found[name][which, rows] = values.numpy()
 
-    visit(model, stacks, x, note, workers)
+    visit(model, stacks, x, note, workers, on)
     if "hidden" in names:
         found["hidden"] = np.concatenate(
-            [penultimate(model, stack, x, workers=workers).numpy().astype(dtype) for stack in stacks]
+            [penultimate(model, stack, x, workers=workers, on=on).numpy().astype(dtype) for stack in stacks]
         )
     return {
         name: found[name].reshape(len(stacks), models, *found[name].shape[1:]).swapaxes(0, 1)

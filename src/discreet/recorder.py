@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from discreet._types import Bool, Num
 from discreet.batches import Batches, measure_batches
+from discreet.device import Device
 from discreet.fingerprint import fingerprints
 from discreet.forward import Model, Stack, count
 from discreet.measure import inputs, measure_stack, stack_of
@@ -47,6 +48,7 @@ class Recorder:
         about: JSON to keep with the record, such as ``n_train`` or a seed.
         dtype: Of loss and margin, ``"float32"`` or ``"float64"``; both are computed in float64.
         workers: Threads; None: one a core. Results do not depend on it.
+        on: Where forward passes run, and how precisely; by default where the model is.
 
     Raises:
         ValueError: A quantizer twice, another number of labels than samples, or a setting out of range.
@@ -76,6 +78,7 @@ class Recorder:
         about: Mapping[str, Any] | None = None,
         dtype: str = "float32",
         workers: int | None = None,
+        on: Device = Device(),  # noqa: B008 (frozen)
     ) -> None:
         if every < 1:
             raise ValueError(f"every: expected at least 1, got {every}")
@@ -86,6 +89,7 @@ class Recorder:
         self.runs = (run,) if isinstance(run, str) else tuple(run)
         self.quantizers = _named(quantizers)
         self.task, self.every, self.model, self.workers = task, every, model, workers
+        self.on = on
         self.overhead = 0.0
         """Seconds spent in ``step`` and ``step_stack`` so far."""
         self._x, self._y = x if isinstance(x, Batches) else torch.as_tensor(x), torch.as_tensor(y)
@@ -223,7 +227,14 @@ class Recorder:
         if self._ready is None:
             self._ready = inputs(model, self._x)
         return measure_stack(
-            model, group, self._ready, self._y, self.task, dtype=self._dtype, workers=self.workers
+            model,
+            group,
+            self._ready,
+            self._y,
+            self.task,
+            dtype=self._dtype,
+            workers=self.workers,
+            on=self.on,
         )
 
     def _settings(self) -> dict[str, Any]:
@@ -235,7 +246,7 @@ class Recorder:
             "y_sha256": _digest(self._y),
             "dtype": np.dtype(self._dtype).name,
             "torch": torch.__version__,
-        }
+        } | ({} if self.on == Device() else {"device": self.on.name, "precision": self.on.precision})
 
 
 def _named(quantizers: Quantizers) -> dict[str, Quantizer]:
