@@ -369,3 +369,47 @@ def test_files_that_are_no_models(folder: Path) -> None:
         SpecFileError, match=r"expected members, which say what the deployed ONNX file was trained"
     ):
         carry_out(folder, ONNX.replace('members = ["run0/members.npy"]', ""))
+
+
+TRAINED = """
+[data]
+load = "mine:load"
+
+[model]
+build = "mine:build"
+
+[train]
+epochs = 3
+lr = 0.02
+
+[variants]
+quantizers = ["sign(scale='absmean')"]
+onnxruntime = ["dynamic", "static"]
+
+[attacks]
+names = ["loss", "lira"]
+
+[budget]
+runs = 4
+"""
+
+
+@pytest.mark.slow
+def test_onnx_runtime_quantizes_what_ships(folder: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    done = carry_out(folder, TRAINED)
+    (analysis,) = done.audit.analyses
+    names = {"full", "sign(scale='absmean')", "onnx int8 dynamic", "onnx int8 static"}
+    assert {row.variant for row in analysis.ranking.variants} == names
+    assert {row.variant for row in analysis.attacks if row.attack == "lira"} == names
+    files = sorted((folder / "run" / "onnx").glob("run-0-*.onnx"))
+    assert [row.bytes for row in analysis.storage][2:] == [path.stat().st_size for path in files]
+    worth = {row.variant: row.value for row in analysis.performance}
+    assert worth["onnx int8 dynamic"] == pytest.approx(worth["full"], abs=0.02)
+    release = read_all(sorted((folder / "run" / "release").glob("*.safetensors")))
+    loss = release.signal("loss")
+    full, dynamic = (loss[release.rows(name)] for name in ("full", "onnx int8 dynamic"))
+    assert 0 < np.abs(full - dynamic).max() < 0.2  # other numbers, and nearly the same ones
+    kept = {path: path.stat().st_mtime_ns for path in (folder / "run" / "onnx").iterdir()}
+    assert carry_out(folder, TRAINED).audit.to_json() == done.audit.to_json()
+    assert {path: path.stat().st_mtime_ns for path in (folder / "run" / "onnx").iterdir()} == kept

@@ -13,11 +13,14 @@ from typing import Any
 from discreet._json import dumps
 from discreet.attack_specs import chosen
 from discreet.audit import Audit, Data
+from discreet.auditing_spec.elsewhere import can_travel, do_elsewhere
 from discreet.auditing_spec.existing import FilesUnit
+from discreet.auditing_spec.onnx_quantized import QuantizedUnit
 from discreet.auditing_spec.preparing import prepare
 from discreet.auditing_spec.telling import about, check_gate, notes_of, title_of
 from discreet.auditing_spec.training import TrainingUnit
 from discreet.auditing_spec.work import Prepared, Unit
+from discreet.backends import Backend
 from discreet.gate import Verdict, gate
 from discreet.planned import save_plan
 from discreet.records import Record, read_all
@@ -55,6 +58,7 @@ def audit_spec(
     folder: str | Path,
     *,
     workers: int | None = None,
+    backend: Backend | None = None,
     progress: Progress = lambda doing, share: None,
     started: float | None = None,
 ) -> Done:
@@ -69,6 +73,7 @@ def audit_spec(
         source: Where it came from; modules that it names are looked for there.
         folder: The run directory.
         workers: Cores for the built-in trainer and for attacks; None: all. The bytes do not depend on it.
+        backend: Where runs are trained and measured, and where attacks run; None: here. Nor on that.
         progress: Called with what is being done, and the share of all work that is done.
         started: When the time budget began, by ``time.monotonic``; None: now.
 
@@ -90,7 +95,7 @@ def audit_spec(
         prepared = prepare(spec, source, store, workers)
         check_gate(prepared, source)
         _plan(prepared)
-        left = _do(prepared, until, lambda doing, share: progress(doing, 0.02 + 0.68 * share))
+        left = _do(prepared, until, lambda doing, share: progress(doing, 0.02 + 0.68 * share), backend)
         progress("ranking", 0.7)
         done = [unit for unit in prepared.units if unit not in left]
         audit = _audit(prepared, done, left)
@@ -101,6 +106,7 @@ def audit_spec(
             spec.attacks.names,
             strict=False,
             workers=workers or _cores(),
+            backend=backend,
             progress=lambda doing, share: progress(doing, 0.75 + 0.24 * share),
         )
     else:
@@ -123,8 +129,10 @@ def _plan(prepared: Prepared) -> None:
     )
 
 
-def _do(prepared: Prepared, until: float, progress: Progress) -> list[Unit]:
+def _do(prepared: Prepared, until: float, progress: Progress, backend: Backend | None) -> list[Unit]:
     """Do the units; the first one is begun whatever the time."""
+    if backend is not None and all(map(can_travel, prepared.units)):
+        return _elsewhere(prepared, until, progress, backend)
     store, units = prepared.work.store, prepared.units
     seconds: dict[str, float] = {}
     lock = Lock()
@@ -163,6 +171,22 @@ def _do(prepared: Prepared, until: float, progress: Progress) -> list[Unit]:
     )
 
 
+def _elsewhere(prepared: Prepared, until: float, progress: Progress, backend: Backend) -> list[Unit]:
+    """Do the units on a backend."""
+    store, units = prepared.work.store, prepared.units
+    missing = [unit for unit in units if not all(store.has(key) for key in unit.keys)]
+    seconds: dict[str, float] = {}
+    doing = f"training and measuring {len({run for unit in units for run in unit.runs})} runs elsewhere"
+    progress(doing, 1 - len(missing) / len(units))
+
+    def done(unit: Unit, took: float) -> None:
+        seconds[unit.name] = round(took, 3)
+        store.note(seconds=dict(seconds))
+        progress(doing, 1 - (len(missing) - len(seconds)) / len(units))
+
+    return do_elsewhere(backend, missing, done=done, until=until)
+
+
 def _audit(prepared: Prepared, done: Sequence[Unit], left: Sequence[Unit]) -> Audit:
     work = prepared.work
     trajectory, release = _records(work.store, done)
@@ -199,8 +223,9 @@ def _records(store: Store, done: Sequence[Unit]) -> tuple[Record, Record]:
 def _storage(prepared: Prepared, done: Sequence[Unit]) -> Mapping[str, Mapping[str, Any]]:
     """What each variant of the first run's shipped checkpoint takes on disk."""
     work, first = prepared.work, done[0]
-    if not isinstance(first, TrainingUnit | FilesUnit):
+    if not isinstance(first, TrainingUnit | FilesUnit | QuantizedUnit):
         return prepared.storage
+    more = first.sizes if isinstance(first, QuantizedUnit) else prepared.storage
     store, weights = work.store, first.weights[0]
 
     def write(aside: Path) -> None:
@@ -208,7 +233,7 @@ def _storage(prepared: Prepared, done: Sequence[Unit]) -> Mapping[str, Mapping[s
         aside.write_text(dumps(found), "utf-8")
 
     key = store.key("release/storage.json", weights=weights, variants=work.panel.variants)
-    return json.loads(store.make(key, write).read_text("utf-8")) | dict(prepared.storage)
+    return json.loads(store.make(key, write).read_text("utf-8")) | dict(more)
 
 
 def _judge(spec: AuditSpec, store: Store, audit: Audit) -> Verdict | None:

@@ -19,7 +19,7 @@ from discreet.auditing_spec.outputs import Logits, logits_of, record_of
 from discreet.auditing_spec.work import Work
 from discreet.runs.units import Tick
 
-__all__ = ["ONNX", "DeployedUnit", "run_onnx"]
+__all__ = ["ONNX", "DeployedUnit", "run_onnx", "size_of"]
 
 ONNX = "onnx"
 """Name of the variant that is a deployed file."""
@@ -151,3 +151,13 @@ def run_onnx(source: Path | bytes, task: str) -> Callable[[Num[Tensor, " sample 
         return logits_of(np.concatenate(found), task)
 
     return ask
+
+
+def size_of(path: Path) -> dict[str, Any]:
+    """Bytes of a file, and bits for each number in it."""
+    import onnx
+
+    size = path.stat().st_size
+    graph = onnx.load(str(path), load_external_data=False).graph
+    weights = sum(int(np.prod(each.dims)) for each in graph.initializer)
+    return {"bits_per_weight": 8 * size / max(1, weights), "bytes": size, "levels": None}

@@ -9,6 +9,7 @@ from torch import nn
 
 from discreet.auditing_spec.estimators import is_estimator
 from discreet.auditing_spec.fitting import check_fit
+from discreet.auditing_spec.onnx_quantized import NAMES, QuantizedUnit
 from discreet.auditing_spec.panels import counts_of, deal_parts, panel_of, variants_of
 from discreet.auditing_spec.preparing_others import prepare_estimator, prepare_existing
 from discreet.auditing_spec.training import built_in, by_fit, units_of
@@ -16,10 +17,15 @@ from discreet.auditing_spec.work import Prepared, Work
 from discreet.bank.code import code_of
 from discreet.bank.identity import identity
 from discreet.initial import Architecture, as_model
-from discreet.spec import AuditSpec, Loaded, Source, load_data, load_model, named, recipe_of
+from discreet.spec import AuditSpec, Loaded, Source, SpecFileError, load_data, load_model, named, recipe_of
 from discreet.store import Store
 
 __all__ = ["prepare"]
+
+_OF_ONNX = (
+    "The int8 variants of ONNX Runtime are made of the shipped checkpoints alone, so that there is no r of them."
+    " Static ones are calibrated on validation samples, which no run trained on."
+)
 
 
 def prepare(spec: AuditSpec, source: Source, store: Store, workers: int | None) -> Prepared:
@@ -86,11 +92,20 @@ def _trained(
         units = tuple(units_of(work, by_fit(work, architecture, fit), 1, None))
     else:
         units = ()
+    kinds = tuple(dict.fromkeys(spec.variants.onnxruntime))
+    if kinds:
+        if len(parts.validation) < 2:
+            where = source.at("variants", "onnxruntime")
+            raise SpecFileError(
+                f"{where}: expected validation samples to calibrate on, got {len(parts.validation)}"
+            )
+        notes = (*notes, _OF_ONNX)
+        units = tuple(QuantizedUnit(unit, kinds) for unit in units)
     return Prepared(
         work,
         units,
         1 if recipe is None else workers,
         (*data.notes, *notes),
         counts_of(data, parts),
-        tuple(panel.variants),
+        (*panel.variants, *(NAMES[kind] for kind in kinds)),
     )

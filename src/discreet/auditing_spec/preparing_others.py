@@ -15,7 +15,7 @@ from discreet.auditing_spec.estimators import MODEL, EstimatorUnit, identity_of
 from discreet.auditing_spec.existing import FilesUnit, sha_of
 from discreet.auditing_spec.fitting import check_fit
 from discreet.auditing_spec.members import members_of
-from discreet.auditing_spec.onnx_files import ONNX, DeployedUnit, run_onnx
+from discreet.auditing_spec.onnx_files import ONNX, DeployedUnit, run_onnx, size_of
 from discreet.auditing_spec.panels import SIGNALS, counts_of, deal_parts, family_of, panel_of, variants_of
 from discreet.auditing_spec.state_files import find, read_state
 from discreet.auditing_spec.work import Prepared, Unit, Work
@@ -136,7 +136,7 @@ def prepare_existing(
         (*_notes(panel, files, deployed, member), *data.notes, *notes),
         _counts(data, panel, member),
         variants,
-        {ONNX: _size(deployed[0])} if deployed else {},
+        {ONNX: size_of(deployed[0])} if deployed else {},
     )
 
 
@@ -211,15 +211,6 @@ def _ask(path: Path, panel: Panel, source: Source) -> None:
         raise SpecFileError(f"{where}: {error}") from error
     check_classes(Loaded(panel.x, panel.y), source, panel.task, width)
     check_steady(Named(outputs, path.name, where), panel.x[:8])
-
-
-def _size(path: Path) -> dict[str, Any]:
-    import onnx
-
-    size = path.stat().st_size
-    graph = onnx.load(str(path), load_external_data=False).graph
-    weights = sum(int(np.prod(each.dims)) for each in graph.initializer)
-    return {"bits_per_weight": 8 * size / max(1, weights), "bytes": size, "levels": None}
 
 
 def _notes(

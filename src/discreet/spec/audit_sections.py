@@ -19,6 +19,8 @@ _NAMED = re.compile(r"\s*([^()=:]*[^()=:\s])\s*=\s*(.+)", re.DOTALL)
 _TAKEN = {
     "full": "is full precision, which is always there; leave it out",
     "onnx": "is the name of the deployed file; take another name",
+    "onnx int8 dynamic": "is a variant of ONNX Runtime's; take another name",
+    "onnx int8 static": "is a variant of ONNX Runtime's; take another name",
 }
 _PRACTICE = "granularity='channel', scope='weights', scale='absmean'"
 
@@ -277,6 +279,8 @@ class AuditSpec:
                 "checkpoints: expected members, which say what the deployed ONNX file was trained on, got none (to"
                 " quantize what is trained here, use [variants] onnxruntime)"
             )
+        if self.is_existing and self.variants.onnxruntime:
+            raise ValueError("variants: expected no onnxruntime, which is for models that are trained here")
         if self.checkpoints.members and not self.is_existing:
             raise ValueError("checkpoints: expected files beside members, got none")
 
