@@ -169,6 +169,8 @@ def test_the_built_in_trainer_does_without_fit(folder: Path, no_page: None) -> N
     assert [row.metric for row in analysis.performance] == ["auroc"] * 3
     assert all(row.value > 0.6 for row in analysis.performance if row.variant == "full")
     assert {row.checkpoints for row in analysis.ranking.variants} == {3}
+    loaded, source = read(folder / "spec.toml", AuditSpec)
+    assert audit_spec(loaded, source, folder / "again", workers=2).audit.to_json() == found.audit.to_json()
 
 
 def test_a_time_budget_leaves_runs_for_the_next_call(folder: Path, no_page: None) -> None:

@@ -79,6 +79,12 @@ class Stubborn(nn.BatchNorm1d):
          r"line 3, \[data\] load: mine:load\(\) was called to load the data and raised OSError: no disk"),
         ("return x, (x[:, 0]", "return x[:-1], (x[:, 0]",
          r"to return as many labels as inputs, at least one, got 400 lab"),
+        ("    rng = ", "    CALLS.append(0); samples += len(CALLS)\n    rng = ",
+         r"expected mine:load to return the same samples each time, got 401 at first and then 402"),
+        ("    return x, (x[:, 0]", "    CALLS.append(0); x = x[::(-1) ** len(CALLS)].copy(); return x, (x[:, 0]",
+         r"mine:load gives other values, or the same in another order"),
+        ("    return x, (x[:, 0]", "    return Shuffled(); return x, (x[:, 0]",
+         r"the Dataset of mine:load gives other values at a second reading; switch augmentation and shuffling off"),
         ("default_rng(0)", "default_rng()",
          r"mine:load gives other values, or the same in another order, when it is call"),
         ("> 0).astype(np.int64)", "> 0).astype(np.int64) * 2",
@@ -116,9 +122,11 @@ class Stubborn(nn.BatchNorm1d):
     ],
 )  # fmt: skip
 def test_code_that_does_not_do(folder: Path, old: str, new: str, message: str) -> None:
+    sets = "CALLS = []\nclass Shuffled(torch.utils.data.Dataset):\n    def __len__(self): return 50\n"
+    sets += "    def __getitem__(self, at): return torch.rand(6), at % 2\n"
     shaky = "\nclass Shaky(nn.Module):\n    def forward(self, x): return nn.functional.dropout(x)\n"
     assert old in CODE
-    code = CODE.replace(old, new, 1).replace("\ndef load", BATCH + shaky + "\ndef load")
+    code = CODE.replace(old, new, 1).replace("\ndef load", BATCH + shaky + sets + "\ndef load")
     spec, source = read(write(folder, code), AuditSpec)
     with pytest.raises((SpecFileError, CalledError, ValueError), match=message):
         audit_spec(spec, source, folder / "run", workers=1)

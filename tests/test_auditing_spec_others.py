@@ -150,6 +150,15 @@ def test_without_members_nothing_is_attacked(folder: Path) -> None:
     assert any("Nobody told who was trained on" in note for note in done.audit.notes)
 
 
+def test_buffers_that_are_not_saved_are_the_models_own(tmp_path: Path) -> None:
+    from discreet.auditing_spec.state_files import read_state
+
+    model = module()
+    model.register_buffer("table", torch.arange(3.0), persistent=False)
+    save_file(model.state_dict(), tmp_path / "a.safetensors")
+    assert set(read_state(tmp_path / "a.safetensors", model)) == set(model.state_dict())
+
+
 def test_a_function_may_tell_the_members(folder: Path) -> None:
     checkpoints(folder, epochs=3)
     done = carry_out(folder, SPEC.replace('["run0/members.npy", "run1/members.json"]', '["mine:who"]'))

@@ -130,7 +130,7 @@ def _plan(prepared: Prepared) -> None:
 
 
 def _do(prepared: Prepared, until: float, progress: Progress, backend: Backend | None) -> list[Unit]:
-    """Do the units; the first one is begun whatever the time."""
+    """Do the units; one is done whatever the time."""
     if backend is not None and all(map(can_travel, prepared.units)):
         return _elsewhere(prepared, until, progress, backend)
     store, units = prepared.work.store, prepared.units
@@ -153,22 +153,25 @@ def _do(prepared: Prepared, until: float, progress: Progress, backend: Backend |
         return all(store.has(key) for key in unit.keys)
 
     total = sum(unit.ticks for unit in units)
-    first, rest = list(units[:1]), list(units[1:])
-    missing = [unit for unit in rest if not kept(unit)]
-    shown = units[0].ticks / total
-    do_units(first, work, first[0].ticks, workers=1, progress=lambda share: progress(doing, share * shown))
-    ready = [unit for unit in rest if unit not in missing]
-    for unit in ready:
-        shown += unit.ticks / total
-    span = 1 - shown
-    return do_units(
-        missing,
-        work,
-        max(1, sum(unit.ticks for unit in missing)),
-        workers=prepared.workers,
-        progress=lambda share: progress(doing, shown + span * share),
-        until=until,
-    )
+    missing = [unit for unit in units if not kept(unit)]
+    shown = 1 - sum(unit.ticks for unit in missing) / total
+
+    def some(of: Sequence[Unit], workers: int | None, end: float) -> list[Unit]:
+        nonlocal shown
+        begun, span = shown, sum(unit.ticks for unit in of)
+
+        def show(share: float) -> None:
+            progress(doing, begun + span * share / total)
+
+        left = do_units(of, work, max(1, span), workers=workers, progress=show, until=end)
+        shown += span / total
+        return left
+
+    progress(doing, shown)
+    if until < float("inf") and missing == list(units):
+        some(missing[:1], 1, float("inf"))  # one at least: without a run there is nothing to report
+        missing = missing[1:]
+    return some(missing, prepared.workers, until)
 
 
 def _elsewhere(prepared: Prepared, until: float, progress: Progress, backend: Backend) -> list[Unit]:

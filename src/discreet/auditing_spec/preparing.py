@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
@@ -85,6 +86,8 @@ def _trained(
         versions={name: metadata.version(name) for name in ("discreet", "torch")},
     )
     panel = panel_of(spec, data, as_model(architecture), parts, variants_of(spec), content)
+    if fit is not None:
+        panel = replace(panel, workers=None)  # one run at a time: all cores are free to measure it
     work = Work(spec, source, store, data, panel, content, parts)
     if recipe is not None:
         units = tuple(units_of(work, built_in(work, architecture, recipe), 2, recipe.epochs))

@@ -58,9 +58,10 @@ def read_state(path: Path, model: Model) -> dict[str, Tensor]:
     """
     state = _read(path)
     module = model.module() if isinstance(model, MLP) else model
-    wanted = {name: value[0] for name, value in stack_of(module).items()}
+    kept = module.state_dict()
+    wanted = {name: value[0] for name, value in stack_of(module).items() if name in kept}
     state = _unwrapped(state, wanted)
-    tied = {name for name in module.state_dict() if name not in wanted and name in state}
+    tied = {name for name in kept if name not in wanted}
     given = {name: value for name, value in state.items() if name not in tied}
     told = apart({name: v.shape for name, v in wanted.items()}, {name: v.shape for name, v in given.items()})
     if told:

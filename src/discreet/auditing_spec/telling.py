@@ -27,7 +27,9 @@ _PACKAGES = ("discreet", "numpy", "scipy", "torch")
 
 def title_of(prepared: Prepared) -> str:
     """The name of the spec, in words."""
-    return f"{prepared.work.source.path.stem}: what the model and its small forms give away"
+    several = len(prepared.variants) > 1
+    what = "the model and its small forms give away" if several else "the model gives away"
+    return f"{prepared.work.source.path.stem}: what {what}"
 
 
 def about(prepared: Prepared, release: Record) -> dict[str, Any]:

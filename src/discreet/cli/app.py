@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit code: 0 done or passed, 1 judged and failed (gate only), 2 everything else.",
+    epilog="Exit code: 0 done or passed, 1 judged and failed (gate, and a spec's gate), 2 everything else.",
 )
 for command in (demo, rank, attack, audit, quantize, compress, report, gate, status, study, selftest):
     app.command()(command)
