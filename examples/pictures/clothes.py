@@ -64,7 +64,7 @@ def fit(
     """Train the usual way, and show the model after each epoch."""
     order = torch.Generator().manual_seed(seed)
     batches = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True, generator=order)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(epochs):
         model.train()
         for inputs, labels in batches:

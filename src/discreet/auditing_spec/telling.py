@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,15 @@ _PACKAGES = ("discreet", "numpy", "scipy", "torch")
 
 
 def title_of(prepared: Prepared) -> str:
-    """The name of the spec, in words."""
-    several = len(prepared.variants) > 1
-    what = "the model and its small forms give away" if several else "the model gives away"
-    return f"{prepared.work.source.path.stem}: what {what}"
+    """What is audited, in words."""
+    model = prepared.work.spec.model
+    own = (
+        model.build.replace(":", ".")
+        or f"a perceptron of {listing([str(each) for each in model.hidden])} units"
+    )
+    files = Path(model.onnx).name
+    what = f"{own} and its small forms give" if len(prepared.variants) > 1 else f"{own} gives"
+    return f"What {what if model.has_weights else f'{files} gives'} away"
 
 
 def about(prepared: Prepared, release: Record) -> dict[str, Any]:

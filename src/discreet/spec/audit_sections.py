@@ -153,7 +153,7 @@ class Variants:
     """What would be shipped: the model as it is, and made smaller.
 
     Attributes:
-        quantizers: Quantizers with their arguments, each after a name of yours if you like, as "4 bits =
+        quantizers: Quantizers with their arguments, each after a name of yours if you like, as "int4 =
             uniform(bits=4)". Full precision is always there beside them, as "full".
         onnxruntime: Any of "dynamic" and "static": the shipped checkpoint exported to ONNX and made int8 by ONNX
             Runtime, as two more variants. They are attacked; r needs every checkpoint, and is not taken.
@@ -162,8 +162,8 @@ class Variants:
     quantizers: tuple[str, ...] = (
         f"sign = sign({_PRACTICE})",
         f"ternary = ternary(zeros=0.5, {_PRACTICE})",
-        f"2 bits = uniform(bits=2, {_PRACTICE})",
-        f"4 bits = uniform(bits=4, {_PRACTICE})",
+        f"int2 = uniform(bits=2, {_PRACTICE})",
+        f"int4 = uniform(bits=4, {_PRACTICE})",
     )
     onnxruntime: tuple[Literal["dynamic", "static"], ...] = ()
 
