@@ -60,7 +60,7 @@ def test_artefacts_come_back_through_the_store_that_asked(tmp_path: Path) -> Non
         return [store.key("first.txt", item=item), store.key("second.txt", item=item)]
 
     store.make(keys(1)[0], lambda aside: aside.write_text("kept 1"))
-    options = {"keys": keys, "done": told.append}
+    options = {"keys": keys, "done": lambda number, seconds: told.append(number)}
     assert make_elsewhere(Threads(2), store, jobs.write, "new", [0, 1, 2], **options) == []
     assert sorted(told) == [0, 1, 2]
     assert [store.path(keys(item)[1]).read_text() for item in range(3)] == [

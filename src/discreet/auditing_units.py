@@ -118,7 +118,8 @@ class Units:
         jobs = [(spec, variant) for variant in variants for spec in methods if not apart(spec, variant)]
         missing = [job for job in jobs if not self.store.has(self._key(*job))]
 
-        def done(number: int) -> None:
+        def done(number: int, seconds: float) -> None:
+            del seconds
             spec, variant = missing[number]
             nonlocal ready
             ready += 1

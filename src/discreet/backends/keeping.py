@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -38,6 +39,7 @@ class _Made:
     files: Mapping[str, bytes]
     versions: Mapping[str, str]
     host: str
+    seconds: float
 
 
 def make_elsewhere(
@@ -48,7 +50,7 @@ def make_elsewhere(
     items: Sequence[Any],
     *,
     keys: Callable[[Any], Sequence[str]],
-    done: Callable[[int], None] = lambda number: None,
+    done: Callable[[int, float], None] = lambda number, seconds: None,
     until: float = float("inf"),
 ) -> list[int]:
     """Make the artefacts of every item.
@@ -63,7 +65,7 @@ def make_elsewhere(
         shared: What all items need.
         items: What each needs besides.
         keys: What an item leaves, as far as that is known: those that are kept already are sent to its worker.
-        done: Called with the position of each item that is done.
+        done: Called with the position of each item that is done, and the seconds it took.
         until: See ``Backend.each``.
 
     Returns:
@@ -89,13 +91,14 @@ def make_elsewhere(
         for key, data in made.files.items():
             store.make(key, lambda aside, data=data: aside.write_bytes(data))
         left.discard(number)
-        done(number)
+        done(number, made.seconds)
     return sorted(left)
 
 
 def _make(told: tuple[Maker, Any], item: tuple[Any, Mapping[str, bytes]]) -> _Made:
     """Make one item's artefacts, in a worker."""
     (make, shared), (own, kept) = told, item
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="discreet-") as folder:
         store = Store(Path(folder) / "run")
         for key, data in kept.items():
@@ -107,7 +110,7 @@ def _make(told: tuple[Maker, Any], item: tuple[Any, Mapping[str, bytes]]) -> _Ma
         found.sort(key=lambda path: (path.stat().st_mtime_ns, path))
         files = {path.relative_to(store.folder).as_posix(): path.read_bytes() for path in found}
     fresh = {key: data for key, data in files.items() if key not in kept}
-    return _Made(fresh, _versions(), platform.node())
+    return _Made(fresh, _versions(), platform.node(), time.monotonic() - begun)
 
 
 def _hidden(path: Path, folder: Path) -> bool:

@@ -6,6 +6,7 @@ Ray carries what it sends by pickling it: between processes of one's own cluster
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import sysconfig
 import time
@@ -13,6 +14,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from pickle import PicklingError
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -26,6 +28,7 @@ __all__ = ["Ray"]
 
 _RETRIES = 3  # of a task whose worker dies; an error of the task itself is none
 _PER_CORE = 2  # tasks that are submitted ahead, so that no core waits for the driver
+_PATIENCE = 10.0  # seconds for a first connection
 _given: OrderedDict[str, Any] = OrderedDict()
 """In a worker: what was shared last, so that it is read once a process."""
 
@@ -75,7 +78,7 @@ class Ray:
     ) -> Iterator[tuple[int, Any]]:
         """See ``Backend.each``."""
         with _by_value((*self.modules, *_own_modules())):
-            placed = ray.put((work, shared))
+            placed = _put((work, shared))
             task = ray.remote(_do).options(
                 num_cpus=1,
                 num_gpus=self._gpus(),
@@ -113,7 +116,20 @@ class Ray:
         return 1 if ray.cluster_resources().get("GPU", 0) >= 1 else 0
 
 
+def _reach(address: str) -> None:
+    """Ray itself waits for minutes for a cluster that is not there."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise BackendError(f"ray: no cluster {address}: {error}") from error
+
+
 def _connect(address: str | None, workers: int | None) -> None:
+    if address is not None:
+        _reach(address)
     os.environ.setdefault(
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
     )  # asking for no GPU hides none, and warns not
@@ -128,6 +144,16 @@ def _connect(address: str | None, workers: int | None) -> None:
     except (ConnectionError, RuntimeError, ValueError, exceptions.RayError) as error:
         where = address or "on this machine"
         raise BackendError(f"ray: no cluster {where}: {' '.join(str(error).split())[:300]}") from error
+
+
+def _put(value: Any) -> Any:
+    try:
+        return ray.put(value)
+    except (TypeError, PicklingError) as error:  # its own message shows the whole value
+        why = str(error.__cause__ or type(error).__name__)
+        raise BackendError(
+            f"ray: what the work needs cannot be sent to another process: {why[:300]}"
+        ) from error
 
 
 def _do(placed: list[Any], item: Any) -> Any:
@@ -163,7 +189,12 @@ def _own_modules() -> list[ModuleType]:
     outside = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if file is None or name in ("__main__", "discreet") or name.startswith("discreet."):
+        if (
+            file is None
+            or not Path(file).is_absolute()
+            or name in ("__main__", "discreet")
+            or name.startswith("discreet.")
+        ):
             continue
         if not str(file).startswith(kept) and getattr(module, "__name__", None) == name:
             outside.append(module)

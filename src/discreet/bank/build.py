@@ -111,7 +111,8 @@ def _elsewhere(work: _Work, backend: Backend, tell: Callable[[float], None]) -> 
     missing = [unit for unit in work.units if not all(map(work.store.has, work.keys(unit)))]
     gone = len(work.units) - len(missing)
 
-    def done(number: int) -> None:
+    def done(number: int, seconds: float) -> None:
+        del number, seconds
         nonlocal gone
         gone += 1
         tell(0.98 * gone / len(work.units))

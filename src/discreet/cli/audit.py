@@ -21,6 +21,8 @@ discreet audit my.toml
 
 discreet audit my.toml --folder my-run --time-budget 20
 
+discreet audit my.toml --backend ray
+
 discreet audit discreet-demo --attack "lira(mode='offline'),rmia"
 """
 _HEAD = """#:schema {schema}
@@ -82,6 +84,14 @@ def audit(
         int | None,
         typer.Option("--workers", min=1, show_default=False, help="Cores to use; all of them if not given."),
     ] = None,
+    backend: Annotated[
+        str,
+        typer.Option(
+            "--backend",
+            metavar="local|ray|ray://HOST:PORT",
+            help="Where work runs: here, or as tasks of a Ray cluster (docs/scale.md). The numbers are the same.",
+        ),
+    ] = "local",
 ) -> None:
     """Audit a model of your own as a spec says: train or read runs, measure, rank, attack, report, judge.
 
@@ -99,9 +109,9 @@ def audit(
     if not is_spec and (folder is not None or time_budget is not None):
         raise ValueError("--folder, --time-budget: they are for specs, SPEC.toml; got a run directory")
     if is_spec:
-        _spec(path, folder or Path(path.stem), time_budget, workers, started)
+        _spec(path, folder or Path(path.stem), time_budget, workers, backend, started)
     else:
-        _run_dir(path, names, workers)
+        _run_dir(path, names, workers, backend)
 
 
 audit.__doc__ = f"{audit.__doc__}\n{_EXAMPLES}"
@@ -114,7 +124,9 @@ def _init(path: Path) -> None:
     write_initial(path, AuditSpec, "discreet audit", _HEAD, _SHOWN)
 
 
-def _spec(path: Path, folder: Path, time_budget: float | None, workers: int | None, started: float) -> None:
+def _spec(
+    path: Path, folder: Path, time_budget: float | None, workers: int | None, backend: str, started: float
+) -> None:
     from dataclasses import replace
 
     from discreet.cli import output
@@ -125,10 +137,13 @@ def _spec(path: Path, folder: Path, time_budget: float | None, workers: int | No
         spec = replace(spec, budget=replace(spec.budget, minutes=time_budget))
     output.check_folder(folder)
     from discreet.auditing_spec import audit_spec
+    from discreet.backends import backend_named
 
     try:
-        with output.progress() as progress:
-            done = audit_spec(spec, source, folder, workers=workers, progress=progress, started=started)
+        with backend_named(backend, workers) as where, output.progress() as progress:
+            done = audit_spec(
+                spec, source, folder, workers=workers, backend=where, progress=progress, started=started
+            )
     except CalledError as error:
         if error.shown:
             typer.echo(error.shown, err=True)
@@ -143,11 +158,12 @@ def _spec(path: Path, folder: Path, time_budget: float | None, workers: int | No
         raise typer.Exit(1 if done.verdict.outcome == "failed" else 2)
 
 
-def _run_dir(run_dir: Path, names: list[str] | None, workers: int | None) -> None:
+def _run_dir(run_dir: Path, names: list[str] | None, workers: int | None, backend: str) -> None:
     import os
 
     from discreet.attack_specs import split_specs
     from discreet.auditing import audit_attacks
+    from discreet.backends import backend_named
     from discreet.cli.output import check_file, progress
 
     if not (run_dir / "audit.json").is_file():
@@ -156,8 +172,8 @@ def _run_dir(run_dir: Path, names: list[str] | None, workers: int | None) -> Non
         check_file(run_dir / name)
     specs = [spec for text in names for spec in split_specs(text)] if names else ["all"]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with progress() as bar:
-        found = audit_attacks(run_dir, specs, workers=workers or cores, progress=bar)
+    with backend_named(backend, workers) as where, progress() as bar:
+        found = audit_attacks(run_dir, specs, workers=workers or cores, backend=where, progress=bar)
     _tell(found, run_dir, ranked=False)
 
 
@@ -171,9 +187,11 @@ def _tell(found: Audit, folder: Path, *, ranked: bool) -> None:
             print(f"\n{analysis.name}: what attacks find in each variant")
             _show(analysis)
     print()
-    if ranked:
+    if ranked and found.analyses[0].ranking.ranked:
         print("Ranked by r")
         show(found.analyses[0], (*found.summary, *found.notes))
+    elif ranked:
+        say(*found.summary, *found.notes)
     else:
         say(*found.summary, *(note for note in found.notes if note.startswith("Left out")))
     print()

@@ -76,9 +76,10 @@ def _words_for(error: Exception) -> str:
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
         return f"{error.filename}: {reason}" if error.filename is not None else reason
+    from discreet.backends import BackendError
     from discreet.store import StoreError
 
-    if isinstance(error, (ValueError, ArithmeticError, StoreError)):
+    if isinstance(error, (ValueError, ArithmeticError, StoreError, BackendError)):
         return str(error) or type(error).__name__
     return f"unexpected {type(error).__name__}: {error} (a fault of discreet; --debug shows where)"
 
