@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 
@@ -182,3 +186,78 @@ def test_discriminators_are_the_same_on_any_backend(ray_backend: Backend) -> Non
     here = baseline(runs, **options).to_json()
     assert baseline(runs, backend=Threads(2), **options).to_json() == here
     assert baseline(runs, backend=ray_backend, **options).to_json() == here
+
+
+GPUS = """
+import ray
+from discreet.backends.ray import Ray
+from tests.backends import asked_for
+
+ray.init("local", num_cpus=2, num_gpus={there}, include_dashboard=False, log_to_driver=False)
+with Ray({asked}) as backend:
+    ((_, found),) = backend.each(asked_for, None, [0])
+print(found["CPU"], found.get("GPU", 0))
+print(ray.is_initialized())
+"""
+
+
+def program(text: str, folder: Path) -> str:
+    """What a program prints, in a process of its own."""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=200, cwd=folder, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_task_asks_for_a_gpu_where_there_are_any(tmp_path: Path) -> None:
+    for there, asked, gpus in ((2, "", 1.0), (0, "", 0), (2, "gpus=0.5", 0.5)):
+        said = program(GPUS.format(there=there, asked=asked), tmp_path)
+        assert said.split() == ["1.0", str(gpus), "True"]  # a cluster of somebody else's goes on
+
+
+CLIENT = """
+from discreet.backends import backend_named
+from tests.backends import add, fails
+
+with backend_named("ray://127.0.0.1:{port}") as backend:
+    print(sorted(backend.each(add, 10, range(3))))
+    try:
+        list(backend.each(fails, None, range(5)))
+    except ValueError as error:
+        print(error)
+"""
+
+
+@quiet
+@pytest.mark.slow
+def test_a_cluster_is_reached_through_the_client(tmp_path: Path) -> None:
+    ports = []
+    with ExitStack() as held:
+        for _ in range(2):
+            one = held.enter_context(socket.socket())
+            one.bind(("127.0.0.1", 0))
+            ports.append(one.getsockname()[1])
+    from ray.cluster_utils import Cluster
+
+    node = {"ray_client_server_port": ports[0], "runtime_env_agent_port": ports[1]}
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False} | node)
+    try:
+        said = program(CLIENT.format(port=ports[0]), tmp_path)
+    finally:
+        cluster.shutdown()
+    assert said.splitlines() == ["[(0, 10), (1, 11), (2, 12)]", "item 2 is no good"]
+
+
+def test_a_cluster_that_is_not_there_is_not_waited_for() -> None:
+    pytest.importorskip("ray")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        port = taken.getsockname()[1]
+        for name in (f"ray:127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
+            begun = time.monotonic()
+            with pytest.raises(BackendError, match="ray: no cluster"), backend_named(name):
+                pass
+            assert time.monotonic() - begun < 15
