@@ -188,6 +188,8 @@ def _silent(analysis: Analysis) -> Iterator[str]:
 
 def _unranked(analysis: Analysis) -> Iterator[str]:
     for row in analysis.ranking.unranked:
+        if row.checkpoints <= 1 and not analysis.ranking.ranked:
+            continue  # the first sentence says it
         if row.checkpoints <= 1:
             yield (
                 f"{named([row])} is not ranked: each run has one checkpoint of it, and r compares several. Read what "
