@@ -121,6 +121,24 @@ def test_relaxloss_is_algorithm_1_and_so_is_its_slope(alpha: float, epoch: int) 
     torch.testing.assert_close(*slopes)
 
 
+@pytest.mark.parametrize(
+    ("many", "level"), [(2, math.log(2) / 2), (1, math.log(2) / 2), (3, math.log(3) / 2), (10, 1.0)]
+)
+def test_relaxloss_keeps_below_the_loss_of_a_guess(many: int, level: float) -> None:
+    outputs = torch.randn(8, many, generator=torch.Generator().manual_seed(0)).double()
+    y = torch.arange(8) % max(2, many)
+    told = defences.parse("relaxloss").change(torch.full((8,), 5.0), outputs, y, 1)  # type: ignore[attr-defined]
+    assert told.tolist() == pytest.approx([5 - level] * 8)
+
+
+def test_a_level_above_the_loss_of_a_guess_is_told() -> None:
+    given = fresh_phase(setting(task="bce"))
+    told = defences.parse("relaxloss(alpha=1.0)").apply(given).notes
+    assert "a level of 1 nats is above what a guess loses, 0.693: models learn to be wrong" in told[-1]
+    assert defences.parse("relaxloss").apply(given).notes == given.notes
+    assert defences.parse("relaxloss(alpha=1.0)").apply(fresh_phase(setting())).notes == given.notes
+
+
 def test_relaxloss_changes_with_the_epoch_in_training() -> None:
     recipe = {"optimizer": "sgd", "momentum": 0.0, "lr": 0.5}
     phase = fresh_phase(setting(1, dtype=torch.float64, recipe=recipe))

@@ -7,7 +7,8 @@ sides; in the epochs between, a batch below the level has the probabilities of i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -16,7 +17,9 @@ from torch import Tensor
 from discreet._types import Float, Num
 from discreet.defences._check import check_range
 from discreet.defences._objective import changed, classes, hits, label
+from discreet.initial import as_model
 from discreet.phase import Phase
+from discreet.training_paths.choice import traits
 
 __all__ = ["RelaxLoss"]
 
@@ -26,14 +29,16 @@ class RelaxLoss:
     """Keep the mean loss at a level that members and non-members can share.
 
     Attributes:
-        alpha: The level, in nats.
+        alpha: The level, in nats; None: 1, or half of what a guess among the classes loses if that is less. A level
+            above a guess's loss trains the model to be wrong.
     """
 
-    alpha: float | int = 1.0
+    alpha: float | int | None = None
     needs: ClassVar[frozenset[str]] = frozenset({"batch", "epoch"})
 
     def __post_init__(self) -> None:
-        check_range("alpha", self.alpha, 0)
+        if self.alpha is not None:
+            check_range("alpha", self.alpha, 0)
 
     @property
     def needs_teacher(self) -> bool:
@@ -42,7 +47,13 @@ class RelaxLoss:
 
     def apply(self, phase: Phase) -> Phase:
         """See ``Defence``."""
-        return changed(phase, self)
+        after = changed(phase, self)
+        guess = math.log(max(2, traits(as_model(phase.model), phase.x).outputs))
+        if self.alpha is None or self.alpha < guess:
+            return after
+        lost = f"a level of {self.alpha:g} nats is above what a guess loses, {guess:.3f}"
+        note = f"relaxloss: {lost}: models learn to be wrong"
+        return replace(after, notes=(*after.notes, note))
 
     def change(
         self,
@@ -53,13 +64,14 @@ class RelaxLoss:
     ) -> Float[Tensor, " batch"]:
         """See ``Change``; epochs count from 1. The soft targets are differentiated through."""
         mean = losses.mean()
-        if epoch % 2 == 1:
-            return (mean - self.alpha).abs().expand_as(losses)
         logs = classes(outputs).log_softmax(-1)
+        level = min(1.0, math.log(logs.shape[-1]) / 2) if self.alpha is None else self.alpha
+        if epoch % 2 == 1:
+            return (mean - level).abs().expand_as(losses)
         index = label(y).long()[:, None]
         true = logs.gather(-1, index)[:, 0]
         rest = (1 - true.exp()) / (logs.shape[-1] - 1)
         # Cross-entropy of targets that keep the true class's probability and share the rest out evenly.
         flat = -(true.exp() * true + rest * (logs.sum(-1) - true))
         flattened = (1 - hits(outputs, y)) * flat - losses
-        return torch.where(mean > self.alpha, losses, flattened)
+        return torch.where(mean > level, losses, flattened)
