@@ -35,8 +35,8 @@ demo: $(VENV)/.demo
 	$(BIN)/discreet demo $(RUN)
 
 check: $(VENV)/.dev
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: check

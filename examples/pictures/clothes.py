@@ -21,9 +21,13 @@ FOLDER = Path("/usr/share/datasets/fashion-mnist")
 
 def load(part: str = "train", count: int = 10_000) -> TensorDataset:
     """The first pictures of a part, ``"train"`` or ``"t10k"``: [1, 28, 28], around 0."""
-    pixels = np.frombuffer(gzip.decompress((FOLDER / f"{part}-images-idx3-ubyte.gz").read_bytes()), np.uint8, offset=16)
-    labels = np.frombuffer(gzip.decompress((FOLDER / f"{part}-labels-idx1-ubyte.gz").read_bytes()), np.uint8, offset=8)
-    x = torch.from_numpy(pixels.reshape(-1, 1, 28, 28)[:count] / np.float32(255))
+    images, labels = (
+        np.frombuffer(
+            gzip.decompress((FOLDER / f"{part}-{name}-ubyte.gz").read_bytes()), np.uint8, offset=skip
+        )
+        for name, skip in (("images-idx3", 16), ("labels-idx1", 8))
+    )
+    x = torch.from_numpy(images.reshape(-1, 1, 28, 28)[:count] / np.float32(255))
     return TensorDataset((x - 0.286) / 0.353, torch.from_numpy(labels[:count].astype(np.int64)))
 
 

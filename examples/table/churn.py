@@ -19,14 +19,25 @@ from torch import Tensor, nn
 def load(rows: int = 12_000) -> tuple[np.ndarray, np.ndarray]:
     """Standardised columns, and who left."""
     x, y = make_classification(
-        rows, n_features=20, n_informative=8, n_redundant=4, n_clusters_per_class=4, flip_y=0.1, random_state=1
+        rows,
+        n_features=20,
+        n_informative=8,
+        n_redundant=4,
+        n_clusters_per_class=4,
+        flip_y=0.1,
+        random_state=1,
     )
     return StandardScaler().fit_transform(x).astype(np.float32), y.astype(np.int64)
 
 
 def build_model(width: int = 128) -> nn.Sequential:
     return nn.Sequential(
-        nn.Linear(20, width), nn.ReLU(), nn.Dropout(0.1), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)
+        nn.Linear(20, width),
+        nn.ReLU(),
+        nn.Dropout(0.1),
+        nn.Linear(width, width),
+        nn.ReLU(),
+        nn.Linear(width, 1),
     )
 
 
