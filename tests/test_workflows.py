@@ -78,7 +78,9 @@ def test_all_workflows_run_as_written(tmp_path: Path) -> None:
     alone = found.pop("Audit with losses only")
     said = carry_out([part for parts in found.values() for part in parts], tmp_path)
     assert (tmp_path / "run" / "report.html").is_file()
-    for name in ("gate.xml", "gate.sarif", "privacy.md", "mlflow.db"):
+    assert len(list((tmp_path / "runs").glob("run-*.safetensors"))) == 3
+    assert said.count("discreet: measuring took") == 3
+    for name in ("ranking.html", "gate.xml", "gate.sarif", "privacy.md", "mlflow.db"):
         assert (tmp_path / name).is_file(), name
     assert "mis_indicator_r" in said
     assert "logged to MLflow as run" in said
