@@ -345,7 +345,7 @@ def test_settings_that_there_are_not(spec: str, message: str) -> None:
 
 def test_an_attribute_that_is_missing() -> None:
     with pytest.raises(
-        ValueError, match="attribute: this test infers an attribute, but the setting has none"
+        ValueError, match="attribute: this test infers an attribute, but the data have none"
     ):
         fit("safecompress(test='attribute')")
     with pytest.raises(

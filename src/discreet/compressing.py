@@ -22,13 +22,14 @@ from discreet._find import bare
 from discreet._json import dumps, save
 from discreet.bank.code import code_of
 from discreet.bank.identity import identity
+from discreet.compressing_checks import check_audit, check_folder, check_jobs, check_reference, located
 from discreet.compressing_kept import Job, Work, key_of, trained
 from discreet.compressors.safecompress import Safecompress
 from discreet.estimate import Estimate
 from discreet.initial import Architecture
 from discreet.phase import Outcome, Progress, Setting
 from discreet.recipe import Recipe
-from discreet.release_audit import assess, check_tests
+from discreet.release_audit import assess
 from discreet.roles import Roles, Sizes, deal
 from discreet.sparse import Plan
 from discreet.spec import CompressSpec, Loaded, Source, SpecFileError, load_data, load_model, recipe_of
@@ -118,8 +119,9 @@ def compress(
 
     Raises:
         SpecFileError, CalledError: The spec does not fit the data, or code that it names failed.
-        ValueError: A method lacks what it needs.
+        FileExistsError: The folder holds files of others that would be overwritten.
     """
+    check_folder(folder)
     show = progress or (lambda what, share: None)
     until = _until(spec, started)
     show("reading the data", 0.0)
@@ -176,7 +178,7 @@ def _units(
             continue
         except (ValueError, ArithmeticError, ModuleNotFoundError) as error:
             if job.part == "method":
-                raise
+                raise located(work.source, error, "compress", "method") from error
             failed.append((job, str(error)))  # what it is compared with does not stop the model that ships
             continue
         units.append(unit | {"beside": _beside(units[0], unit) if units else {}})
@@ -192,17 +194,14 @@ def _suited(spec: CompressSpec, source: Source, task: str) -> CompressSpec:
     """The spec with the attacks that its task allows, where it names none.
 
     Raises:
-        SpecFileError: Attacks that the audit cannot use, or that read classes where there are none.
+        SpecFileError: As ``check_audit``.
     """
     own, default = spec.safety, spec_sections.Safety()
     if task == "mse":
         plain = {"test": "loss", "audit": ("loss",)}
         unset = {name: each for name, each in plain.items() if getattr(own, name) == getattr(default, name)}
         own = replace(own, **unset)
-    try:
-        check_tests(own.audit, task)
-    except ValueError as error:
-        raise SpecFileError(f"{source.at('safety', 'audit')}: {error}") from error
+    check_audit(own.audit, task, spec.compress.runs, source)
     return replace(spec, safety=own)
 
 
@@ -216,6 +215,7 @@ def _prepare(
     recipe: Recipe,
 ) -> Work:
     own = spec.compress
+    check_reference(spec, source, data)
     try:
         sizes = sizes_of(spec.roles, len(data.y))
         roles = deal(len(data.y), own.runs, sizes, seed=own.seed, group=data.group)
@@ -248,13 +248,9 @@ def _prepare(
                 metric=own.metric,
             )
         except ValueError as error:
-            key = str(error).partition(":")[0]
-            place = {"metric": ("compress", "metric"), "x": ("data", "load"), "task": ("train", "loss")}.get(
-                key
-            )
-            raise SpecFileError(f"{source.at(*place)}: {error}" if place else str(error)) from error
+            raise located(source, error, "compress") from error
 
-    setting(own.densities[0])
+    check_jobs(source, jobs_of(spec), setting)
     content = {
         "data": {"x": x.numpy(), "y": y.numpy(), "attribute": attribute},
         "roles": {"fit": roles.fit} | dict(roles.parts()),
@@ -267,7 +263,7 @@ def _prepare(
         "patterns": [None if include is None else list(include), list(exclude)],
         "versions": {"discreet": __version__, "torch": torch.__version__},
     }
-    return Work(spec, store, model, setting, content)
+    return Work(spec, source, store, model, setting, content)
 
 
 def _told(work: Work, setting: Setting, job: Job, outcome: Outcome, progress: Progress) -> dict[str, Any]:

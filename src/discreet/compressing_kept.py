@@ -19,7 +19,7 @@ from discreet.compressors._narrow import narrowed
 from discreet.initial import Architecture
 from discreet.mlp import MLP
 from discreet.phase import Outcome, Progress, Setting
-from discreet.spec import CompressSpec
+from discreet.spec import CompressSpec, Source
 from discreet.store import Store
 
 __all__ = ["Job", "Work", "key_of", "trained"]
@@ -48,6 +48,7 @@ class Work:
     """What all units have in common."""
 
     spec: CompressSpec
+    source: Source
     store: Store
     model: Architecture
     setting: Callable[[float], Setting]

@@ -9,7 +9,7 @@ from discreet import _find, compressors, defences
 from discreet._find import SpecError
 from discreet.phase import Compressor, Defence, Outcome, Progress, Setting
 
-__all__ = ["Method", "SpecError", "fit", "parse"]
+__all__ = ["Method", "SpecError", "check", "fit", "parse"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,24 @@ def parse(spec: str | Method) -> Method:
     return Method(compressor, chosen)
 
 
+def check(method: str | Method, setting: Setting) -> None:
+    """Refuse a setting that lacks what a method needs, before anything is trained.
+
+    Args:
+        method: A method or its string.
+        setting: The task.
+
+    Raises:
+        SpecError: As ``parse``.
+        ValueError: Naming what is missing.
+    """
+    found = parse(method)
+    for part in (found.compressor, *found.defences):
+        own = getattr(part, "check", None)
+        if own is not None:
+            own(setting)
+
+
 def fit(method: str | Method, setting: Setting, *, progress: Progress | None = None) -> Outcome:
     """Make the small models of a setting.
 
@@ -67,6 +85,7 @@ def fit(method: str | Method, setting: Setting, *, progress: Progress | None = N
         Diverged: A training's parameters stopped being finite.
     """
     found = parse(method)
+    check(found, setting)
     done = found.compressor(setting, found.defences, progress or (lambda what, share: None))
     return replace(done, method=str(found))
 

@@ -36,6 +36,7 @@ __all__ = [
     "Teacher",
     "Trained",
     "defended",
+    "digests",
     "finished",
     "fresh_phase",
     "run",
@@ -238,7 +239,11 @@ class Outcome:
 
 @runtime_checkable
 class Defence(Protocol):
-    """Changes a training so that its models leak less: one frozen dataclass a file in ``defences``."""
+    """Changes a training so that its models leak less: one frozen dataclass a file in ``defences``.
+
+    One that needs something of the setting may have ``check(setting)`` too, which refuses what lacks it by a
+    ValueError; it is called before anything is trained.
+    """
 
     @property
     def needs_teacher(self) -> bool:
@@ -256,7 +261,7 @@ class Defence(Protocol):
 
 @runtime_checkable
 class Compressor(Protocol):
-    """Makes small models of a task: one frozen dataclass a file in ``compressors``."""
+    """Makes small models of a task: one frozen dataclass a file in ``compressors``; ``check`` as in ``Defence``."""
 
     def __call__(self, setting: Setting, defences: Sequence[Defence], progress: Progress) -> Outcome:
         """Train, with the defences in the last training.
@@ -362,12 +367,15 @@ def _names(model: Architecture) -> list[str]:
     return [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
 
 
+def digests(x: Tensor) -> list[bytes]:
+    """For each sample a short name of its input: copies have the same."""
+    rows = x.reshape(len(x), -1).contiguous().numpy(force=True)
+    return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+
+
 def _check_copies(x: Tensor, roles: Roles) -> None:
     """Refuse non-members that are copies of members: no attack can tell them apart."""
-    rows = x.reshape(len(x), -1).contiguous()
-    digest: list[bytes] = [
-        hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows.numpy(force=True)
-    ]
+    digest = digests(x)
     for number in range(roles.runs):
         members = {digest[place] for place in roles.fit[number].tolist()}
         for name, places in roles.parts():

@@ -15,7 +15,7 @@ from discreet.phase import Setting
 from discreet.roles import Panel
 from discreet.safety import Answers, Case, Reference
 
-__all__ = ["Told", "cases", "cases_of", "outputs_on"]
+__all__ = ["Told", "cases", "cases_of", "check_needs", "outputs_on"]
 
 Stack = Mapping[str, Tensor]
 Told = Mapping[str, Num[np.ndarray, " sample *wide"]]
@@ -76,14 +76,23 @@ def cases(
     Raises:
         ValueError: The test needs an attribute and the setting has none, or models of other runs and there is one.
     """
-    if "attribute" in needs and setting.attribute is None:
-        raise ValueError("attribute: this test infers an attribute, but the setting has none")
-    if "references" in needs and setting.runs < 2:
-        raise ValueError("runs: this test compares the models of several runs, but there is one run")
+    check_needs(setting, needs)
     places = np.concatenate([panel.known, panel.judged], axis=1)
     told = outputs_on(setting, model, stacks, places, hidden="hidden" in needs)
     others = _references(setting, model, stacks, places) if "references" in needs else {}
     return {name: cases_of(setting, told[name], panel, others.get(name, ())) for name in stacks}
+
+
+def check_needs(setting: Setting, needs: Collection[str]) -> None:
+    """Refuse a safety test that needs what the setting lacks.
+
+    Raises:
+        ValueError: It needs an attribute and there is none, or models of other runs and there is one run.
+    """
+    if "attribute" in needs and setting.attribute is None:
+        raise ValueError("attribute: this test infers an attribute, but the data have none")
+    if "references" in needs and setting.runs < 2:
+        raise ValueError("runs: this test compares the models of several runs, but there is one run")
 
 
 def cases_of(

@@ -91,6 +91,13 @@ def ship(
     module = module_of(outcome, state)
     files, notes = [], []
 
+    methods = check_tests(tests, own.kind)
+    tests = [spec for spec in tests if "references" not in methods[spec].needs]
+    if left_out := [spec for spec in methods if spec not in tests]:
+        notes.append(
+            f"The files were not attacked by {', '.join(left_out)}, which compares models of several runs"
+        )
+
     def audited(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         return _audit(assess(own, outcome.model, {n: v[None] for n, v in tensors.items()}, tests=tests))
 

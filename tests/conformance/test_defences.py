@@ -12,7 +12,8 @@ from tests.compression import Drifting, setting
 from torch import Tensor
 
 from discreet import _find, defences
-from discreet.compressors._magnitude import largest, of_setting
+from discreet.compressors._magnitude import largest
+from discreet.compressors._masked import of_setting
 from discreet.defences import Defence
 from discreet.forward import check_names
 from discreet.initial import as_model

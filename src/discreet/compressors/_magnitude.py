@@ -10,17 +10,10 @@ import torch
 from torch import Tensor
 
 from discreet._types import Bool, Float
-from discreet.phase import Setting
-from discreet.sparse import Maskable, SparseError, maskable
+from discreet.sparse import SparseError
 from discreet.sparse.counts import portion
 
-__all__ = ["keep", "largest", "of_setting"]
-
-
-def of_setting(setting: Setting) -> Maskable:
-    """What of the big model is masked."""
-    wishes = setting.plan
-    return maskable(setting.model, *((wishes.include, wishes.exclude) if wishes else (None, ())))
+__all__ = ["keep", "largest"]
 
 
 def largest(

@@ -36,6 +36,14 @@ class KD:
         if self.epochs is not None and self.epochs < 1:
             raise ValueError(f"epochs: expected at least 1, or None, got {self.epochs}")
 
+    def check(self, setting: Setting) -> None:
+        """Refuse a model that cannot be narrowed so far.
+
+        Raises:
+            ValueError: As ``narrowed``.
+        """
+        narrowed(setting)
+
     def __call__(self, setting: Setting, defences: Sequence[Defence], progress: Progress) -> Outcome:
         """See ``Compressor``.
 

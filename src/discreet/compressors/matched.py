@@ -38,6 +38,12 @@ class Matched:
         if isinstance(self.target, str):
             parse(self.target)
 
+    def check(self, setting: Setting) -> None:
+        """Refuse what the compressor that is to be reached refuses."""
+        own = getattr(parse(self.target), "check", None) if isinstance(self.target, str) else None
+        if own is not None:
+            own(setting)
+
     def __call__(self, setting: Setting, defences: Sequence[Defence], progress: Progress) -> Outcome:
         """See ``Compressor``."""
         if isinstance(self.target, str):

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from discreet._types import Float
 from discreet.compressors._common import outcome
-from discreet.compressors._magnitude import keep, largest, of_setting
+from discreet.compressors._magnitude import keep, largest
+from discreet.compressors._masked import check_masks, of_setting
 from discreet.compressors._performance import losses, performance
 from discreet.phase import (
     Defence,
@@ -66,6 +67,10 @@ class MIAPrune:
             raise ValueError(f"epochs: expected at least 1, or None, got {self.epochs}")
         if not self.tolerance >= 0:
             raise ValueError(f"tolerance: expected 0 or more, got {self.tolerance}")
+
+    def check(self, setting: Setting) -> None:
+        """Refuse a model that cannot be masked; see ``check_masks``."""
+        check_masks(setting)
 
     def __call__(self, setting: Setting, defences: Sequence[Defence], progress: Progress) -> Outcome:
         """See ``Compressor``.

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from discreet.compressors._common import outcome
-from discreet.compressors._magnitude import largest, of_setting
+from discreet.compressors._magnitude import largest
+from discreet.compressors._masked import check_masks, of_setting
 from discreet.phase import Defence, Outcome, Progress, Setting, Teacher, defended, fresh_phase, run
 from discreet.sparse import close
 
@@ -33,6 +34,10 @@ class Prune:
             raise ValueError(f"epochs: expected at least 1, or None, got {self.epochs}")
         if self.lr is not None and not self.lr > 0:
             raise ValueError(f"lr: expected above 0, or None, got {self.lr}")
+
+    def check(self, setting: Setting) -> None:
+        """Refuse a model that cannot be masked; see ``check_masks``."""
+        check_masks(setting)
 
     def __call__(self, setting: Setting, defences: Sequence[Defence], progress: Progress) -> Outcome:
         """See ``Compressor``.

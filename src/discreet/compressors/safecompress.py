@@ -15,9 +15,11 @@ from itertools import product
 import torch
 
 from discreet import _find
+from discreet.compressors._masked import check_masks
 from discreet.compressors._rounds import Rounds
 from discreet.phase import Defence, Outcome, Progress, Setting, defended, finished, fresh_phase
 from discreet.safety import parse as parse_test
+from discreet.seen import check_needs
 from discreet.selection_rules import parse as parse_rule
 from discreet.sparse import Plan, Schedule
 
@@ -77,6 +79,15 @@ class Safecompress:
         if not self.prune or not self.grow or isinstance(self.prune, str) or isinstance(self.grow, str):
             raise ValueError(f"prune, grow: expected tuples of rules, got {self.prune!r} and {self.grow!r}")
         self._plans(Plan(0.5), 100)
+
+    def check(self, setting: Setting) -> None:
+        """Refuse a model that cannot be masked, or a setting without what the safety test needs.
+
+        Raises:
+            ValueError: Naming it.
+        """
+        check_masks(setting)
+        check_needs(setting, parse_test(self.test).needs)
 
     def __call__(self, setting: Setting, defences: Sequence[Defence], progress: Progress) -> Outcome:
         """Train; see ``Compressor``.

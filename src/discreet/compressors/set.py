@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from discreet.compressors._masked import check_masks
 from discreet.compressors._sparse import train_preset
 from discreet.phase import Defence, Outcome, Progress, Setting
 from discreet.sparse import grow_rules, prune_rules
@@ -28,6 +29,10 @@ class SET:
     def __post_init__(self) -> None:
         prune_rules.parse(self.prune)
         grow_rules.parse(self.grow)
+
+    def check(self, setting: Setting) -> None:
+        """Refuse a model that cannot be masked; see ``check_masks``."""
+        check_masks(setting)
 
     def __call__(self, setting: Setting, defences: Sequence[Defence], progress: Progress) -> Outcome:
         """See ``Compressor``."""

@@ -27,7 +27,7 @@ from discreet.defences.dmp import DMP
 from discreet.initial import as_model
 from discreet.model_seeds import stream
 from discreet.outputs import columns
-from discreet.phase import Phase, fresh_phase
+from discreet.phase import Phase, Setting, fresh_phase
 from discreet.training_paths import Batch, Gradients
 from discreet.training_paths.choice import traits
 
@@ -66,6 +66,20 @@ class AdvReg:
         """No."""
         return False
 
+    def check(self, setting: Setting) -> None:
+        """Refuse a setting without classes or without reference samples.
+
+        Raises:
+            ValueError: Saying which.
+        """
+        if setting.kind not in ("bce", "ce"):
+            raise ValueError(f"advreg: expected a task with classes (bce or ce), got {setting.kind}")
+        if not setting.roles.reference.shape[1]:
+            raise ValueError(
+                "advreg: expected reference samples, which are no members, to train the attacker on; the roles deal"
+                " none"
+            )
+
     def apply(self, phase: Phase) -> Phase:
         """See ``Defence``.
 
@@ -74,13 +88,7 @@ class AdvReg:
                 the steps itself.
         """
         sole("advreg", phase)
-        if phase.setting.kind not in ("bce", "ce"):
-            raise ValueError(f"advreg: expected a task with classes (bce or ce), got {phase.setting.kind}")
-        if not phase.setting.roles.reference.shape[1]:
-            raise ValueError(
-                "advreg: expected reference samples, which are no members, to train the attacker on; the roles deal"
-                " none"
-            )
+        self.check(phase.setting)
         outputs = traits(as_model(phase.model), phase.x).outputs
 
         def insert(module: nn.Module) -> None:

@@ -18,7 +18,7 @@ from discreet._types import Float, Num
 from discreet.defences._check import check_range
 from discreet.defences._objective import classes, entropy, retargeted
 from discreet.defences._teaching import lesson
-from discreet.phase import Phase
+from discreet.phase import Phase, Setting
 
 __all__ = ["DMP"]
 
@@ -45,6 +45,18 @@ class DMP:
         """Yes."""
         return True
 
+    def check(self, setting: Setting) -> None:
+        """Refuse a setting without reference samples.
+
+        Raises:
+            ValueError: There are none.
+        """
+        if not setting.roles.reference.shape[1]:
+            raise ValueError(
+                "dmp: expected reference samples, which are no members, to learn the teacher's answers on; the roles"
+                " deal none (members would give back what they are to hide)"
+            )
+
     def apply(self, phase: Phase) -> Phase:
         """See ``Defence``. A distillation on the members, if there is one, is left out.
 
@@ -52,12 +64,8 @@ class DMP:
             ValueError: No teacher, or no reference samples: members cannot stand in for them.
         """
         phase = retargeted(phase, self, drop="teacher")
+        self.check(phase.setting)
         positions = phase.setting.roles.reference
-        if not positions.shape[1]:
-            raise ValueError(
-                "dmp: expected reference samples, which are no members, to learn the teacher's answers on; the roles"
-                " deal none (members would give back what they are to hide)"
-            )
         x, outputs, subsets = lesson("dmp", phase, positions)
         if self.keep < 1:
             most = max(1, int(self.keep * positions.shape[1]))
