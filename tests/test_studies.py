@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from discreet._json import dumps
+from discreet.backends import Threads
 from discreet.cli import entry
 from discreet.exposure import expose
 from discreet.records import Record
@@ -55,6 +56,14 @@ def test_every_attack_on_every_variant_with_what_it_is_worth(made: tuple[Path, L
     again = leakage(folder, "adult", scale=TINY, attacks=ATTACKS, variants=VARIED)
     assert leakage_page.to_json(again) == leakage_page.to_json(found)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.safetensors")} == stamps
+
+
+def test_what_is_done_elsewhere_is_the_same(made: tuple[Path, Leakage], tmp_path: Path) -> None:
+    folder, found = made
+    other = leakage(tmp_path, "adult", scale=TINY, attacks=ATTACKS, variants=VARIED, backend=Threads(2))
+    assert leakage_page.to_json(other) == leakage_page.to_json(found)
+    for path in folder.rglob("*.safetensors"):
+        assert (tmp_path / path.relative_to(folder)).read_bytes() == path.read_bytes()
 
 
 def test_shadows_of_another_architecture_are_compared_with_the_target_itself() -> None:

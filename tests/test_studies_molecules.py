@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from discreet._json import dumps
+from discreet.backends import Threads
 from discreet.data.molecule_set import MoleculeSet, molecule_set
 from discreet.data.samples import DataError
 from discreet.indicator import measure_run
@@ -223,6 +224,16 @@ def test_a_stopped_study_goes_on_to_the_same_bytes(made: tuple[Path, Molecules])
         same = folder / "again" / path.relative_to(folder / "run")
         assert same.read_bytes() == path.read_bytes()
         assert load_unit(path).indicators[FULL]
+
+
+@pytest.mark.slow
+def test_units_made_elsewhere_are_the_same_bytes(made: tuple[Path, Molecules]) -> None:
+    folder, found = made
+    options = {"scale": TINY, "csv": {"AMES": folder / "ames.csv"}}
+    other = molecules(folder / "elsewhere", backend=Threads(2), **options)
+    assert dumps(to_json(other)) == dumps(to_json(found))
+    for path in (folder / "run" / "units").rglob("*.safetensors"):
+        assert (folder / "elsewhere" / path.relative_to(folder / "run")).read_bytes() == path.read_bytes()
 
 
 @needs_data

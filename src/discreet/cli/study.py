@@ -109,6 +109,14 @@ def study(
             help="molecules: only write its molecules, to embed elsewhere.",
         ),
     ] = None,
+    backend: Annotated[
+        str,
+        typer.Option(
+            "--backend",
+            metavar="local|ray|ray://HOST:PORT",
+            help="attacks, molecules: where work runs. The numbers are the same.",
+        ),
+    ] = "local",
 ) -> None:
     """Repeat an experiment, and print its tables; they are also written to FOLDER/study.md and FOLDER/study.json.
 
@@ -131,10 +139,14 @@ def study(
         raise ValueError(
             f"--csv, --task, --embedder, --write-smiles: only the study molecules has them, got {name}"
         )
+    if backend != "local" and name not in (Study.attacks, Study.molecules):
+        raise ValueError(f"--backend: only the studies attacks and molecules run elsewhere, got {name}")
+    from discreet.backends import backend_named
+
     if name is Study.molecules:
         from discreet.studies import molecules_command
 
-        with output.progress() as progress:
+        with backend_named(backend) as place, output.progress() as progress:
             page = molecules_command.run(
                 where,
                 scale,
@@ -144,6 +156,7 @@ def study(
                 smiles=smiles,
                 seed=seed,
                 workers=workers,
+                backend=place,
                 progress=progress,
             )
         print(page)
@@ -166,10 +179,16 @@ def study(
 
     from discreet.studies import leakage, leakage_page, regressors, regressors_page
 
-    with output.progress() as progress:
+    with backend_named(backend) as place, output.progress() as progress:
         if name is Study.attacks:
             found = leakage.leakage(
-                where, data, scale=leakage.SCALES[scale], seed=seed, workers=workers, progress=progress
+                where,
+                data,
+                scale=leakage.SCALES[scale],
+                seed=seed,
+                workers=workers,
+                backend=place,
+                progress=progress,
             )
             told, page = leakage_page.to_json(found), leakage_page.to_markdown(found)
         else:

@@ -13,6 +13,7 @@ import numpy as np
 from discreet.attack_specs import chosen
 from discreet.attacked import LeftOut
 from discreet.auditing_units import Unit, Units
+from discreet.backends import Backend
 from discreet.bank import BankSettings, bank
 from discreet.records import Record
 from discreet.stats import Comparison, Estimate, compare
@@ -96,6 +97,7 @@ def leakage(
     variants: Mapping[str, str] = VARIANTS,
     seed: int = 0,
     workers: int = 1,
+    backend: Backend | None = None,
     progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> Leakage:
     """Train a bank and attack it.
@@ -108,6 +110,7 @@ def leakage(
         variants: Quantizers by name, ``full`` among them.
         seed: Of everything.
         workers: Threads that attack.
+        backend: Where models are trained and attacks run; None: here. The bytes do not depend on it.
         progress: Called with what is being done, and the share of all work that is done.
 
     Raises:
@@ -131,6 +134,7 @@ def leakage(
         given.y,
         public=given.public,
         group=given.group,
+        backend=backend,
         progress=lambda share: progress("training and measuring", 0.01 + 0.29 * share),
     )
     methods, unusable = chosen(attacks)
@@ -138,6 +142,10 @@ def leakage(
     with store.lock():
         release = with_features(record, given)
         work = Units(store, release, (content_of(record),), 0.95, seed)
+        if backend is not None:
+            work.elsewhere(
+                backend, record.variants, methods, lambda doing, share: progress(doing, 0.3 + 0.7 * share)
+            )
         units, refused = work.all(
             record.variants, methods, workers, lambda doing, share: progress(doing, 0.3 + 0.7 * share)
         )

@@ -21,12 +21,14 @@ from safetensors.numpy import load_file, save_file
 from discreet import embedders
 from discreet._spread import spread
 from discreet._types import Float
+from discreet.backends import Backend
 from discreet.data import molecules as sets
 from discreet.data.molecule_set import MoleculeSet
 from discreet.data.samples import DataError
 from discreet.indicator import RunIndicator
 from discreet.ranking import Ranking, rank_runs
 from discreet.store import Store
+from discreet.studies.molecules_elsewhere import Material, make_units
 from discreet.studies.molecules_plan import SCALES, MoleculeScale, Parts, deal, prepared, subset
 from discreet.studies.molecules_unit import VARIANTS, UnitResult, load_unit, run_unit
 
@@ -115,6 +117,7 @@ def molecules(
     csv: Mapping[str, str | Path] | None = None,
     seed: int = 0,
     workers: int | None = None,
+    backend: Backend | None = None,
     progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> Molecules:
     """Train, quantize and measure; what is finished in ``folder`` is not done again.
@@ -127,6 +130,7 @@ def molecules(
         csv: Tables of the user by the name of the task; tasks that the scale does not name are added to it.
         seed: Of everything.
         workers: How many units (some runs on one task and embedder) at a time; None: one a core.
+        backend: Where they are made; None: here. The bytes do not depend on it.
         progress: Called with what is being done, and the share of all work that is done.
 
     Raises:
@@ -150,6 +154,8 @@ def molecules(
             for at in range(0, scale.runs, scale.at_once)
         ]
         keys = {unit: _key(store, unit, tasks[unit.task], vectors, scale, seed) for unit in units}
+        if backend is not None:
+            make_units(backend, store, Material(units, keys, tasks, vectors, scale, seed), progress)
         _do(store, units, keys, tasks, vectors, scale, seed, workers, progress)
         progress("ranking", 0.97)
         found = tuple(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from discreet._json import dumps, save
+from discreet.backends import Backend
 from discreet.data import molecules as sets
 from discreet.embedders import parse
 from discreet.studies.molecules import molecules, write_smiles
@@ -27,6 +28,7 @@ def run(
     smiles: Path | None = None,
     seed: int = 0,
     workers: int | None = None,
+    backend: Backend | None = None,
     progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> str:
     """Run the study, write study.json, study.md and the figures, and return the page.
@@ -40,6 +42,7 @@ def run(
         smiles: Only write the molecules to this file, for embedders that run elsewhere.
         seed: Of everything.
         workers: Units at a time.
+        backend: Where units are made; None: here.
         progress: Told what is being done.
 
     Raises:
@@ -50,7 +53,9 @@ def run(
     if smiles is not None:
         count = write_smiles(smiles, chosen, named, seed)
         return f"{count:,} molecules: {smiles}"
-    found = molecules(folder, scale=chosen, csv=named, seed=seed, workers=workers, progress=progress)
+    found = molecules(
+        folder, scale=chosen, csv=named, seed=seed, workers=workers, backend=backend, progress=progress
+    )
     page = to_markdown(found)
     save(folder / "study.json", dumps(to_json(found)))
     save(folder / "study.md", page)
