@@ -14,7 +14,7 @@ if util.find_spec("torch") is not None:
     import torch
 
     from discreet.auditing_spec.fitting import fit_module, seeded
-    from discreet.measure import measure_stack
+    from discreet.measure import logits, measure_stack
     from discreet.mlp import MLP
     from discreet.quantizers import quantize_stack
     from discreet.records import Record
@@ -105,6 +105,30 @@ def test_what_ships_is_measured_on_members_and_others() -> None:
     assert record.sample.tolist() == list(range(20))
     assert np.asarray(record.membership("b")).tolist() == member[1].tolist()
     assert record.step[record.rows(run="b")].tolist() == [5.0, 5.0]
+
+
+def test_raw_outputs_are_kept_where_attacks_read_them() -> None:
+    from dataclasses import replace
+
+    from discreet.auditing_spec.outputs import record_of
+
+    own, params = replace(panel(np.arange(20, 30)), which=("loss", "outputs")), stacks(1)[0]
+    record = measure_release(own, ("a", "b"), params, (1.0, 1.0), np.eye(2, 20, dtype=bool))
+    expected = logits(own.network, params, own.x[:20])
+    assert record.axes["outputs"] == ("row", "sample", "class")
+    np.testing.assert_allclose(record.signal("outputs")[record.rows("full")][..., 0], expected, rtol=1e-6)
+    by_outputs = record_of(
+        own,
+        own.released,
+        "a",
+        1.0,
+        {"full": expected[0].double().numpy()[:, None]},
+        np.arange(20) < 1,
+        which=own.which,
+    )
+    for name in ("loss", "outputs"):
+        one, other = record.signal(name)[record.rows("full", "a")], by_outputs.signal(name)
+        np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
 def test_groups_are_not_cut_and_halves_complement_each_other() -> None:

@@ -95,9 +95,11 @@ def record_of(
     """
     panel = replace(panel, about=dict(panel.about) | dict(about or {}))
     y = panel.y[torch.from_numpy(at)]
-    found = [signals(torch.from_numpy(values), y, panel.task, which) for values in outputs.values()]
-    together = {
-        name: np.stack([each[name].numpy() for each in found]).astype(np.float32) for name in found[0]
-    }
+    names = None if which is None else [name for name in which if name != "outputs"]
+    found = [signals(torch.from_numpy(values), y, panel.task, names) for values in outputs.values()]
+    together = {name: np.stack([each[name].numpy() for each in found]) for name in found[0]}
+    if which is not None and "outputs" in which:
+        together["outputs"] = np.stack(list(outputs.values()))
+    together = {name: values.astype(np.float32) for name, values in together.items()}
     rows = [(run, step, variant) for variant in outputs]
     return by_outputs(panel, at, rows, together, member[None], hashes)

@@ -13,10 +13,22 @@ from discreet.runs.following import FULL, Panel
 from discreet.spec import AuditSpec, Loaded, Source, SpecFileError
 from discreet.store.content import content_hash
 
-__all__ = ["SIGNALS", "counts_of", "deal_parts", "family_of", "panel_of", "variants_of"]
+__all__ = ["counts_of", "deal_parts", "family_of", "panel_of", "signals_of", "variants_of"]
 
-SIGNALS = {"bce": ("loss", "margin", "confidence"), "ce": ("loss", "margin", "confidence"), "mse": ("loss",)}
-"""What is measured of the checkpoints that ship."""
+_CLASSES = ("loss", "margin", "confidence", "entropy", "modified_entropy")
+_LEARN = ("neural", "all")  # attacks that read raw outputs
+
+
+def signals_of(spec: AuditSpec) -> tuple[str, ...]:
+    """What is measured of the checkpoints that ship: what its attacks read.
+
+    Args:
+        spec: What to do.
+    """
+    if spec.train.kind == "mse":
+        return ("loss",)
+    reads = any(name.partition("(")[0].strip() in _LEARN for name in spec.attacks.names)
+    return (*_CLASSES, "outputs") if reads else _CLASSES
 
 
 def panel_of(
@@ -47,7 +59,7 @@ def panel_of(
         parts.validation,
         parts.evaluation,
         {"task": task, "n_train": parts.n_train, "settings": {"content": content_hash(told)}},
-        SIGNALS[task],
+        signals_of(spec),
     )
 
 

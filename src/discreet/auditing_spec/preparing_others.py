@@ -16,7 +16,7 @@ from discreet.auditing_spec.existing import FilesUnit, sha_of
 from discreet.auditing_spec.fitting import check_fit
 from discreet.auditing_spec.members import members_of
 from discreet.auditing_spec.onnx_files import ONNX, DeployedUnit, run_onnx, size_of
-from discreet.auditing_spec.panels import SIGNALS, counts_of, deal_parts, family_of, panel_of, variants_of
+from discreet.auditing_spec.panels import counts_of, deal_parts, family_of, panel_of, signals_of, variants_of
 from discreet.auditing_spec.state_files import find, read_state
 from discreet.auditing_spec.work import Prepared, Unit, Work
 from discreet.bank.code import code_of
@@ -183,7 +183,7 @@ def _panel(
         none,
         evaluation,
         told,
-        SIGNALS[task],
+        signals_of(spec),
         workers=None,
     )
 

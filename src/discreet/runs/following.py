@@ -21,6 +21,7 @@ from discreet.measure import inputs, measure_stack
 from discreet.mlp import MLP
 from discreet.quantizers import quantize, quantize_stack
 from discreet.records import Record
+from discreet.signals import axes_of
 
 __all__ = ["FULL", "Note", "Panel", "Trained", "by_outputs", "follow", "measure_release", "measure_storage"]
 
@@ -283,9 +284,13 @@ def _record(
     member: np.ndarray | None,
 ) -> Record:
     run, step, variant = zip(*rows, strict=True)
-    signals: dict[str, np.ndarray] = {name: values.reshape(-1, len(at)) for name, values in found.items()}
+    axes = {name: axes_of(name) for name in found}
+    signals: dict[str, np.ndarray] = {
+        name: values.reshape(-1, len(at), *values.shape[values.ndim - len(axes[name]) + 2 :])
+        for name, values in found.items()
+    }
     signals["label"] = panel.y[torch.from_numpy(at)].numpy()
-    axes: dict[str, tuple[str, ...]] = {"label": ("sample", "target")[: panel.y.ndim]}
+    axes["label"] = ("sample", "target")[: panel.y.ndim]
     if panel.family is not None:
         signals["family"] = panel.family[at]
     if hashes is not None:
