@@ -18,6 +18,7 @@ import pytest
 
 from discreet.backends import Backend, BackendError, Threads, backend_named
 from discreet.backends.keeping import make_elsewhere
+from discreet.cli import entry
 from discreet.store import Store
 from tests import backends as jobs
 
@@ -261,3 +262,9 @@ def test_a_cluster_that_is_not_there_is_not_waited_for() -> None:
             with pytest.raises(BackendError, match="ray: no cluster"), backend_named(name):
                 pass
             assert time.monotonic() - begun < 15
+
+
+def test_studies_that_run_here_alone_say_so(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    folder = tmp_path / "study"
+    assert entry.run(["study", "theorem", "--folder", str(folder), "--backend", "ray"]) == 2
+    assert "--backend: only the studies attacks and molecules run elsewhere" in capsys.readouterr().err
