@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from discreet.defences._gradients import plain
 from discreet.mlp import MLP
-from discreet.phase import Setting
+from discreet.phase import Phase, Setting
 from discreet.recipe import Recipe
 from discreet.roles import Roles, Sizes, deal
+from discreet.training_paths import Batch
 
 SIZES = Sizes(fit=16, loop=8, audit=8, validation=12, test=12, reference=18)
 RECIPE = Recipe("ce", "sgd", lr=0.1, epochs=2, batch_size=8, momentum=0.9)
@@ -57,3 +59,35 @@ class Drifting(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.drop(self.act(self.norm(self.first(x)))))
+
+
+@dataclass(frozen=True)
+class Fuse:
+    """A defence that ruins one run in some epochs, so many times."""
+
+    run: int
+    epoch: int
+    last: int
+    left: list[int] = field(default_factory=lambda: [1_000])
+
+    @property
+    def needs_teacher(self) -> bool:
+        return False
+
+    def apply(self, phase: Phase) -> Phase:
+        def steps(final: Phase) -> Any:
+            own = plain(final)
+
+            def gradients(params: dict[str, torch.Tensor], batch: Batch) -> dict[str, torch.Tensor]:
+                found = own(params, batch)
+                due = self.epoch <= batch.epoch.number <= self.last and self.run in batch.epoch.models
+                if due and self.left[0] > 0:
+                    self.left[0] -= 1
+                    at = batch.epoch.models.index(self.run)
+                    for value in found.values():
+                        value[at] = torch.inf
+                return found
+
+            return gradients
+
+        return replace(phase, steps=steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,15 @@ import torch
 from discreet._find import SpecError
 from discreet.compressors import parse
 from discreet.defences import parse as defence
-from discreet.defences._gradients import plain
 from discreet.ensemble import Diverged
 from discreet.estimate import Estimate
 from discreet.mlp import MLP
-from discreet.phase import Outcome, Phase, Setting
+from discreet.phase import Outcome, Setting
 from discreet.recipe import Recipe
 from discreet.roles import Sizes, deal
 from discreet.safety import Case, Found
 from discreet.sparse import Plan, Schedule, train_sparse
-from discreet.training_paths import Batch
+from tests.compression import Fuse
 
 SIZES = Sizes(fit=80, loop=40, audit=40, validation=40, test=40, reference=20)
 RECIPE = Recipe(
@@ -164,38 +163,6 @@ def test_a_loss_that_is_not_finite_keeps_the_last_good_models() -> None:
     assert "stopped after epoch 7, the last good one: model 0: " in found.notes[-1]
     with pytest.raises(Diverged, match="is not finite after epoch 1"):
         fit(QUICK.format("tm"), setting(recipe=replace(RECIPE, lr=1e30)))
-
-
-@dataclass(frozen=True)
-class Fuse:
-    """A defence that ruins one run in some epochs, so many times."""
-
-    run: int
-    epoch: int
-    last: int
-    left: list[int] = field(default_factory=lambda: [1_000])
-
-    @property
-    def needs_teacher(self) -> bool:
-        return False
-
-    def apply(self, phase: Phase) -> Phase:
-        def steps(final: Phase) -> Any:
-            own = plain(final)
-
-            def gradients(params: dict[str, torch.Tensor], batch: Batch) -> dict[str, torch.Tensor]:
-                found = own(params, batch)
-                due = self.epoch <= batch.epoch.number <= self.last and self.run in batch.epoch.models
-                if due and self.left[0] > 0:
-                    self.left[0] -= 1
-                    at = batch.epoch.models.index(self.run)
-                    for value in found.values():
-                        value[at] = torch.inf
-                return found
-
-            return gradients
-
-        return replace(phase, steps=steps)
 
 
 def test_a_run_that_diverges_stops_alone() -> None:
@@ -344,9 +311,7 @@ def test_settings_that_there_are_not(spec: str, message: str) -> None:
 
 
 def test_an_attribute_that_is_missing() -> None:
-    with pytest.raises(
-        ValueError, match="attribute: this test infers an attribute, but the data have none"
-    ):
+    with pytest.raises(ValueError, match="attribute: this test infers an attribute, but the data have none"):
         fit("safecompress(test='attribute')")
     with pytest.raises(
         ValueError, match="runs: this test compares the models of several runs, but there is one run"

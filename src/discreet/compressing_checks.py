@@ -7,8 +7,9 @@ from pathlib import Path
 
 from discreet import methods, shipping
 from discreet.compressing_kept import Job
+from discreet.copies import digests
 from discreet.ensemble import Diverged
-from discreet.phase import Setting, digests
+from discreet.phase import Setting
 from discreet.release_audit import check_tests
 from discreet.spec import CalledError, CompressSpec, Loaded, Source, SpecFileError
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,10 +12,12 @@ import torch
 from torch import Tensor
 
 from discreet._types import Int
+from discreet.copies import check_copies
 from discreet.initial import Architecture, as_model, initialise
 from discreet.losses import LOSSES
 from discreet.mlp import MLP
 from discreet.model_seeds import init_seed
+from discreet.outlasting import outlast
 from discreet.performance import check_metric
 from discreet.recipe import Recipe
 from discreet.roles import Roles
@@ -25,6 +26,7 @@ from discreet.sparse.counts import check_density
 from discreet.training import train
 from discreet.training_inputs import tensors
 from discreet.training_paths import Batch, Gradients
+from discreet.training_state import TrainingState
 
 __all__ = [
     "Compressor",
@@ -36,7 +38,6 @@ __all__ = [
     "Teacher",
     "Trained",
     "defended",
-    "digests",
     "finished",
     "fresh_phase",
     "run",
@@ -101,8 +102,7 @@ class Setting:
         )
         if most >= len(self.x):
             raise ValueError(f"roles: expected positions below {len(self.x)}, got {most}")
-        _check_copies(self.x, self.roles)
-
+        check_copies(self.x, self.roles)
         check_density(self.density)
         check_metric(self.metric, self.kind)
         if self.attribute is not None and len(self.attribute) != len(self.x):
@@ -202,12 +202,14 @@ class Trained:
         params: The stack, one model a run.
         masks: Which weights are in use; empty if the models are dense.
         spent: Training passes, in passes over the setting's training samples.
+        notes: A sentence for each time that a model's weights stopped being finite.
     """
 
     model: Architecture
     params: Mapping[str, Tensor]
     masks: Mapping[str, Tensor]
     spent: float
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +306,8 @@ def defended(
             workers=workers,
         )
         spent = taught.spent
-        phase = replace(phase, teacher=Teacher(setting.model, taught.params))
+        notes = (*phase.notes, *(f"teacher {note}" for note in taught.notes))
+        phase = replace(phase, teacher=Teacher(setting.model, taught.params), notes=notes)
     for defence in defences:
         phase = defence.apply(phase)
     return phase, spent
@@ -324,13 +327,16 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     workers: int | None = None,
 ) -> Trained:
-    """Run a training.
+    """Run a training; a model whose weights stop being finite stays at its last good epoch, and the others go on.
 
     Args:
         phase: What to run.
         on_checkpoint: Called after each epoch with its number and all models as they are, before ``finish``.
         progress: Called with model epochs done and their total.
         workers: Threads; None: one a core. Results do not depend on it.
+
+    Raises:
+        Diverged: In the first epoch, before which there is no good model.
     """
     given = {
         "seed": phase.setting.seed,
@@ -340,14 +346,24 @@ def run(
         "on_checkpoint": on_checkpoint,
         "progress": progress,
     }
-    if phase.plan is not None:
-        made = train_sparse(phase.model, phase.x, phase.y, phase.subsets, phase.recipe, phase.plan, **given)
-        params, masks = made.params, made.masks
-    else:
-        params = train(phase.model, phase.x, phase.y, phase.subsets, phase.recipe, masks=phase.masks, **given)
-        masks = phase.masks or {}
-    spent = phase.recipe.epochs * phase.subsets.shape[1] / phase.setting.roles.fit.shape[1]
-    return Trained(phase.released or phase.model, finished(phase, params), masks, spent)
+    data = (phase.model, phase.x, phase.y, phase.subsets, phase.recipe)
+
+    def step(
+        resume: TrainingState | None, keep: Callable[[TrainingState], None]
+    ) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+        own = given | {"resume": resume, "on_state": keep}
+        if phase.plan is not None:
+            made = train_sparse(*data, phase.plan, **own)
+            return made.params, made.masks
+        return train(*data, masks=phase.masks, **own), phase.masks or {}
+
+    (params, masks), state, lost = outlast(step)
+    epochs: float = phase.recipe.epochs
+    if lost and state is not None:
+        stopped = state.stopped.double()
+        epochs = float(stopped.where(stopped > 0, torch.full_like(stopped, epochs)).mean())
+    spent = epochs * phase.subsets.shape[1] / phase.setting.roles.fit.shape[1]
+    return Trained(phase.released or phase.model, finished(phase, params), masks, spent, lost)
 
 
 def start_of(phase: Phase) -> Mapping[str, Tensor] | None:
@@ -365,25 +381,3 @@ def _names(model: Architecture) -> list[str]:
     built = as_model(model)
     module = built.module() if isinstance(built, MLP) else built
     return [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
-
-
-def digests(x: Tensor) -> list[bytes]:
-    """For each sample a short name of its input: copies have the same."""
-    rows = x.reshape(len(x), -1).contiguous().numpy(force=True)
-    return [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
-
-
-def _check_copies(x: Tensor, roles: Roles) -> None:
-    """Refuse non-members that are copies of members: no attack can tell them apart."""
-    digest = digests(x)
-    for number in range(roles.runs):
-        members = {digest[place] for place in roles.fit[number].tolist()}
-        for name, places in roles.parts():
-            if name.endswith("_in") or name in ("test", "validation"):
-                continue
-            copies = [place for place in places[number].tolist() if digest[place] in members]
-            if copies:
-                raise ValueError(
-                    f"x: {len(copies)} non-members of {name} in run {number} are copies of members, first sample"
-                    f" {copies[0]}; drop duplicates, or give copies one group when roles are dealt"
-                )

@@ -135,9 +135,13 @@ def _interval(estimate: Mapping[str, Any]) -> str:
 
 
 def _said(told: Mapping[str, Any]) -> list[str]:
+    from discreet._find import bare
     from discreet._words import whole
 
     said = list(told["notes"])
+    said += dict.fromkeys(
+        f"{bare(unit['method'])}: {each}" for unit in told["units"] for each in unit["notes"]
+    )
     if told["shipped"] is not None:
         said += told["shipped"]["notes"]
         said += [

@@ -34,7 +34,7 @@ def outcome(
         trained: What it gave.
         spent: Training passes before it.
         epochs: Passes in which these very models were trained before it.
-        notes: Beside those of the phase.
+        notes: Beside those of the phase and of the last training.
         history: See the compressor.
     """
     return Outcome(
@@ -44,7 +44,7 @@ def outcome(
         trained.masks,
         epochs + trained.spent,
         spent + trained.spent,
-        (*notes, *phase.remarks),
+        (*notes, *phase.remarks, *trained.notes),
         phase.epsilon,
         history or {},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from torch import Tensor
 from discreet._types import Float
 from discreet.compressors._course import Course, keep, kept
 from discreet.compressors._judging import CHOICE, Judging
-from discreet.ensemble import Diverged
 from discreet.model_seeds import stream
+from discreet.outlasting import outlast
 from discreet.phase import Phase, Progress, start_of
 from discreet.safety import SafetyTest
 from discreet.selection_rules import Candidate, SelectionRule, choose
@@ -70,7 +70,7 @@ class Rounds:
 
         Raises:
             SparseError: Nothing to mask, or a density that leaves a layer nothing.
-            Diverged: Before the first update, when there is no good model to keep.
+            Diverged: In the first epoch, before which there is no good model to keep.
         """
         total, plan = self.phase.recipe.epochs, self._plan
         times = [epoch for epoch in plan.times(total) if epoch + self.tune <= total]
@@ -138,41 +138,28 @@ class Rounds:
     def _advance(
         self, until: int, note: Any, resume: TrainingState | None = None, **given: Any
     ) -> tuple[TrainingState, list[str]]:
-        """Train to an epoch; runs that diverge stay as they were and stop there, and a sentence tells of each."""
-        lost: list[str] = []
-        phase, state = self.phase, resume
+        """Train to an epoch; runs that diverge stop at their last good one, and a sentence tells of each."""
+        phase = self.phase
 
-        def keep(after: TrainingState) -> None:
-            nonlocal state
-            state = after
+        def step(resume: TrainingState | None, keep: Callable[[TrainingState], None]) -> None:
+            train(
+                phase.model,
+                phase.x,
+                phase.y,
+                phase.subsets,
+                replace(phase.recipe, epochs=until, patience=None),
+                seed=self.seed,
+                gradients=phase.gradients,
+                on_checkpoint=note,
+                on_state=keep,
+                resume=resume,
+                **given,
+            )
 
-        while True:
-            try:
-                train(
-                    phase.model,
-                    phase.x,
-                    phase.y,
-                    phase.subsets,
-                    replace(phase.recipe, epochs=until, patience=None),
-                    seed=self.seed,
-                    gradients=phase.gradients,
-                    on_checkpoint=note,
-                    on_state=keep,
-                    resume=resume,
-                    **given,
-                )
-            except Diverged as error:
-                if resume is None:
-                    raise
-                lost.append(f"stopped after epoch {resume.epoch}, the last good one: {error}")
-                stopped = resume.stopped.clone()
-                stopped[list(error.models)] = resume.epoch
-                state = resume = replace(resume, stopped=stopped)
-            else:
-                break
+        _, state, lost = outlast(step, resume)
         if state is None:
             raise ValueError(f"epochs: expected some until {until}, there were none")
-        return replace(state, epoch=until), lost
+        return replace(state, epoch=until), list(lost)
 
     def _round(self, course: Course, rate: float) -> Course:
         """Derive candidates, train, attack and choose: one round."""

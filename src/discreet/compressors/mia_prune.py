@@ -85,6 +85,7 @@ class MIAPrune:
         epochs = self.epochs or max(1, setting.recipe.epochs // self.rounds)
         recipe = replace(setting.recipe, epochs=epochs)
         taken, spent, own, rounds = dense, dense.spent, dense.spent, []
+        lost = list(dense.notes)
         phase = fresh_phase(setting)
         for number in range(1, self.rounds + 1):
             density = setting.density ** (number / self.rounds) if number < self.rounds else setting.density
@@ -97,11 +98,12 @@ class MIAPrune:
                 phase, _ = defended(start, defences, progress)
                 ways.append((phase, run(phase)))
                 spent += ways[-1][1].spent
+                lost += ways[-1][1].notes
                 progress("pruning", ((number - 1) * len(RULES) + place + 1) / (self.rounds * len(RULES)))
             own += ways[-1][1].spent
             taken, round_ = self._safest(setting, [way for _, way in ways])
             rounds.append({"density": density, **round_})
-        done = outcome(self, phase, taken, notes=(NOTE,), history={"rounds": rounds})
+        done = outcome(self, phase, taken, notes=(NOTE, *lost), history={"rounds": rounds})
         return replace(done, epochs=own, spent=spent)
 
     def _safest(self, setting: Setting, ways: list[Trained]) -> tuple[Trained, dict[str, Any]]:
@@ -119,6 +121,7 @@ class MIAPrune:
             ways[0],
             params=_rows([way.params for way in ways], chosen.tolist()),
             masks=_rows([way.masks for way in ways], chosen.tolist()),
+            notes=(),
         ), seen
 
 

@@ -62,4 +62,4 @@ class Prune:
         )
         phase, spent = defended(phase, defences, progress)
         trained = run(phase, progress=lambda done, of: progress("fine-tuning", done / of))
-        return outcome(self, phase, trained, spent=dense.spent + spent, epochs=dense.spent)
+        return outcome(self, phase, trained, spent=dense.spent + spent, epochs=dense.spent, notes=dense.notes)

@@ -9,7 +9,7 @@ security of the quantized model together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from discreet._types import Float
 from discreet.compressors._common import outcome
 from discreet.compressors._performance import losses
 from discreet.defences._gradients import plain
+from discreet.ensemble import Diverged
 from discreet.indicator import indicator
 from discreet.phase import Defence, Outcome, Phase, Progress, Setting, defended, finished, fresh_phase, run
 from discreet.quantizers import parse, quantize_stack
@@ -39,6 +40,19 @@ def _followed(found: Float[np.ndarray, "run checkpoint sample"]) -> dict[str, An
         "r_of_run": [None if run.status != "ok" else run.r for run in runs],
         "best": [run.best + 1 for run in runs],
     }
+
+
+def _check_finite(params: Mapping[str, Tensor], batch: Batch) -> None:
+    """Tell models that have diverged from such as cannot be quantized."""
+    for name, value in params.items():
+        finite = value.flatten(1).isfinite().all(1).tolist()
+        lost = tuple(model for model, fine in zip(batch.epoch.models, finite, strict=True) if not fine)
+        if lost:
+            raise Diverged(
+                f"model {lost[0]}: {name} is not finite in epoch {batch.epoch.number};"
+                " lower lr, or look for huge inputs",
+                lost,
+            )
 
 
 @dataclass(frozen=True)
@@ -86,8 +100,10 @@ class Quantize:
             gradients = made(phase)
 
             def straight_through(params: dict[str, Tensor], batch: Batch) -> dict[str, Tensor]:
-                early = batch.epoch.number <= self.warmup
-                return gradients(params if early else quantize_stack(params, self.quantizer), batch)
+                if batch.epoch.number <= self.warmup:
+                    return gradients(params, batch)
+                _check_finite(params, batch)
+                return gradients(quantize_stack(params, self.quantizer), batch)
 
             return straight_through
 
