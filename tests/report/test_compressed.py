@@ -128,6 +128,14 @@ def test_the_page_shows_what_it_is_given() -> None:
         assert heading in text
 
 
+def test_candidates_that_are_all_equal_are_told() -> None:
+    given = told()
+    given["units"][0]["history"]["rounds"] = [{"difference": each} for each in (True, False, False)]
+    assert "In 2 of 3 choices it found no difference between candidates" in words(compressed(given, SPEED))
+    given["units"][0]["history"]["rounds"] = [{"difference": True}]
+    assert "no difference" not in words(compressed(given, SPEED))
+
+
 def test_the_page_is_sound_and_escapes() -> None:
     page = compressed(told(), SPEED)
     assert "<script" not in page

@@ -235,8 +235,17 @@ def _course(told: Plain) -> Markup | None:
         "The grey line is the control whose candidates were picked at random. " if random is not None else "",
         "These records chose the model, and are not those of the audit; attack accuracy here is that of the"
         " candidates' test, which says less than the audit.",
+        _undecided(told["units"][0]["history"].get("rounds", ())),
     )
     return _block(course(own, random), caption, data)
+
+
+def _undecided(rounds: Sequence[Plain]) -> str:
+    """How often the rule could not tell the candidates apart, if it ever could not."""
+    equal = sum(not each["difference"] for each in rounds)
+    if not equal:
+        return ""
+    return f" In {equal} of {len(rounds)} choices it found no difference between candidates: the first one went on."
 
 
 def _ladder(told: Plain) -> Markup | None:
