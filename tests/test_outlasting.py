@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,14 @@ def test_teachers_and_big_models_are_told_too() -> None:
     assert fit("prune", nothing, **BLOWN).notes[0].startswith("stopped after epoch 4")
     assert fit("mia_prune", nothing, **BLOWN).notes[1].startswith("stopped after epoch 4")
     assert fit("kd", nothing, **BLOWN).notes[0].startswith("teacher stopped after epoch 4")
+
+
+def test_every_run_that_stops_is_named_in_order() -> None:
+    given = setting(6, recipe=BLOWN)
+    notes = parse("dense")(given, [], lambda doing, share: None).notes
+    named = [re.findall(r"model (\d)", note) for note in notes]
+    assert [int(each) for some in named for each in some] == [*range(6)]
+    assert all(note.startswith("stopped after epoch 4, ") for note in notes)
 
 
 def test_without_a_good_epoch_there_is_no_model() -> None:

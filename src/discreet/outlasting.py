@@ -30,7 +30,8 @@ def outlast(
     Raises:
         Diverged: In the very first epoch, before which there is no good model.
     """
-    state, lost = resume, []
+    state = resume
+    lost: list[tuple[int, tuple[int, ...], str]] = []
 
     def keep(after: TrainingState) -> None:
         nonlocal state
@@ -42,9 +43,16 @@ def outlast(
         except Diverged as error:
             if state is None:
                 raise
-            lost.append(f"stopped after epoch {state.epoch}, the last good one: {error}")
+            lost.append((state.epoch, error.models, f"{error}{_others(error.models)}"))
             stopped = state.stopped.clone()
             stopped[list(error.models)] = state.epoch
             state = replace(state, stopped=stopped)
         else:
-            return done, state, tuple(lost)
+            told = (
+                f"stopped after epoch {epoch}, the last good one: {why}" for epoch, _, why in sorted(lost)
+            )
+            return done, state, tuple(told)  # sorted: of models that diverge together, any may be the first
+
+
+def _others(models: tuple[int, ...]) -> str:
+    return f" (and so model {', '.join(map(str, models[1:]))})" if models[1:] else ""
