@@ -17,6 +17,7 @@ TORCH_FREE = (
     "discreet.gate",
     "discreet.report",
     "discreet.attacks",
+    "discreet.backends",
     "discreet.stats",
 )
 
