@@ -20,6 +20,8 @@ import pytest
 pytestmark = pytest.mark.skipif(util.find_spec("torch") is None, reason="needs discreet[torch]")
 
 if util.find_spec("torch") is not None:
+    import torch
+
     from discreet.audit import Audit
     from discreet.auditing_spec import Done, audit_spec
     from discreet.cli import entry
@@ -222,6 +224,30 @@ def test_other_code_is_trained_anew(folder: Path, no_page: None) -> None:
     found = carry_out(write(folder, CODE.replace("lr=0.02", "lr=0.01"), spec))
     assert len(list((folder / "run" / "weights").iterdir())) == 2 * len(before)
     assert {row.runs for row in found.audit.analyses[0].ranking.variants} == {2}
+
+
+def test_what_is_damaged_is_made_again(folder: Path, no_page: None) -> None:
+    path = write(folder, spec=SPEC.replace("runs = 4", "runs = 2"))
+    before = carry_out(path).audit.to_json()
+    for kind in ("weights", "release", "trajectory"):
+        damaged = sorted((folder / "run" / kind).glob("run*-1-*.safetensors"))[0]
+        whole = damaged.read_bytes()
+        damaged.write_bytes(whole[:-7])
+        assert carry_out(path).audit.to_json() == before
+        assert damaged.read_bytes() == whole
+
+
+def test_tables_of_pandas_are_samples(folder: Path) -> None:
+    pytest.importorskip("pandas")
+    code = CODE.replace(
+        "    return x, (x[:, 0]",
+        "    import pandas\n    return pandas.DataFrame(x), pandas.Series((x[:, 0] > 0).astype(int))\n    (x[:, 0]",
+    )
+    spec, source = read(write(folder, code), AuditSpec)
+    from discreet.spec import load_data
+
+    found = load_data(spec.data, source)
+    assert (found.x.shape, found.x.dtype, found.y.sum().item() > 100) == ((400, 6), torch.float32, True)
 
 
 @pytest.mark.slow

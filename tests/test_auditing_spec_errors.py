@@ -54,6 +54,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         ("[budget]", "[split]\nevaluation = 0\n[budget]",
          r"\[split\] evaluation: expected a share between 0 and 1, got 0"),
         ("[budget]", "[checkpoints]\nmembers = ['a']\n[budget]", r"\[checkpoints\]: expected files beside members"),
+        ('build = "mine:build"', 'build = "mine:build"\nonnx = "a.onnx"',
+         r"\[model\]: expected onnx alone, or \[checkpoints\] files of the model beside it, got build"),
         ('build = "mine:build"', 'onnx = "a.onnx"',
          r"\[checkpoints\]: expected members, which say what the deployed"),
     ],

@@ -22,6 +22,7 @@ if util.find_spec("torch") is not None:
     from discreet.auditing_spec.outputs import FLOOR, logits_of
     from discreet.auditing_spec.state_files import natural
     from discreet.records import read_all
+    from discreet.report import render
     from discreet.spec import AuditSpec, CalledError, SpecFileError, read
 
 SAMPLES = 300
@@ -286,6 +287,7 @@ def test_classifiers_of_other_libraries(folder: Path, name: str, classes: int) -
     assert release.about["outputs"] == kind
     assert 0.4 < auc_of(done, "model") <= 1
     if name == "sklearn":  # a forest knows its members by heart
+        assert "By attacks alone: each run has one checkpoint" in render(done.audit)
         assert auc_of(done, "model") > 0.7
     assert any("no torch module: it is judged by attacks alone" in note for note in done.audit.notes)
     assert done.audit.summary[0].startswith("By attacks alone: each run has one checkpoint of `model`")
@@ -419,6 +421,8 @@ def test_onnx_runtime_quantizes_what_ships(folder: Path) -> None:
     loss = release.signal("loss")
     full, dynamic = (loss[release.rows(name)] for name in ("full", "onnx int8 dynamic"))
     assert 0 < np.abs(full - dynamic).max() < 0.2  # other numbers, and nearly the same ones
+    assert '<span class="tag">no r</span>' in render(done.audit)
+    assert "`onnx int8 dynamic` and `onnx int8 static` are not ranked" in " ".join(done.audit.summary)
     kept = {path: path.stat().st_mtime_ns for path in (folder / "run" / "onnx").iterdir()}
     assert carry_out(folder, TRAINED).audit.to_json() == done.audit.to_json()
     assert {path: path.stat().st_mtime_ns for path in (folder / "run" / "onnx").iterdir()} == kept

@@ -187,14 +187,15 @@ def _silent(analysis: Analysis) -> Iterator[str]:
 
 
 def _unranked(analysis: Analysis) -> Iterator[str]:
+    single = [row for row in analysis.ranking.unranked if row.checkpoints <= 1]
+    if single and analysis.ranking.ranked:  # else the first sentence says it
+        are, them, they = ("is", "it", "it has") if len(single) == 1 else ("are", "them", "they have")
+        yield (
+            f"{named(single)} {are} not ranked: each run has one checkpoint of {them}, and r compares several. Read "
+            f"what attacks find in {them}; that {they} no r is no sign of safety."
+        )
     for row in analysis.ranking.unranked:
-        if row.checkpoints <= 1 and not analysis.ranking.ranked:
-            continue  # the first sentence says it
         if row.checkpoints <= 1:
-            yield (
-                f"{named([row])} is not ranked: each run has one checkpoint of it, and r compares several. Read what "
-                "attacks find in it. That it has no r is no sign of safety."
-            )
             continue
         if row.status == "infinite":
             why = f"r is infinite in {_all_runs(row.runs_infinite)}, which compares with nothing"

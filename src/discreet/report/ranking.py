@@ -103,7 +103,8 @@ def _main_table(view: View) -> Markup:
 def _tag(view: View, row: Ranked) -> Markup | None:
     """What keeps a variant's place from meaning much, beside its name."""
     doubt = view.doubt(row.variant)
-    words = f"unranked: r {row.status}" if row.rank is None else doubt
+    why = "no r" if row.checkpoints <= 1 else f"unranked: r {row.status}"
+    words = why if row.rank is None else doubt
     return None if words is None else join(" ", node("span", words, class_="tag"))
 
 

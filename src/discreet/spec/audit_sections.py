@@ -274,6 +274,11 @@ class AuditSpec:
             raise ValueError(
                 "model: expected build or hidden, which say what the checkpoints are of, got neither"
             )
+        if self.model.onnx and self.model.has_weights and not self.checkpoints.files:
+            raise ValueError(
+                "model: expected onnx alone, or [checkpoints] files of the model beside it, got "
+                f"{'build' if self.model.build else 'hidden'} and no files"
+            )
         if self.model.onnx and not self.checkpoints.members:
             raise ValueError(
                 "checkpoints: expected members, which say what the deployed ONNX file was trained on, got none (to"

@@ -319,11 +319,17 @@ def _dataset(load: Named, dataset: Any) -> tuple[Tensor, Tensor]:
 
 def _tensor(load: Named, name: str, value: Any) -> Tensor:
     try:
-        found = torch.as_tensor(np.asarray(value) if isinstance(value, list) else value)
+        found = (
+            value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
+        )  # tables of pandas too
     except (TypeError, ValueError, RuntimeError) as error:
         raise load.wrong(f"{name}: numbers", f"{type(value).__name__} ({error})") from error
     found = found.detach().cpu()
     return found.float() if found.dtype in (torch.float16, torch.bfloat16, torch.float64) else found
+
+
+def _is_locked(array: Tensor | np.ndarray) -> bool:
+    return isinstance(array, np.ndarray) and not array.flags.writeable
 
 
 def _tab20() -> Loaded:
