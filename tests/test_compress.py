@@ -366,7 +366,7 @@ def test_the_template_is_written_once(folder: Path, capsys: pytest.CaptureFixtur
         ('"set"', '"rigl+dpsgd"', r"line 11, \[compress\] method: dpsgd: growth by gradient reads gradients"),
         ('"set"', "\"safecompress(test='attribute')\"", r"\[safety\] test: this test infers an attribute"),
         ('["modified", "loss"]', "[\"attack(attack='rmia')\"]", r"\[safety\] audit: expected an attack of a single"),
-        ("lr = 0.01", "lr = 1e30", r"line 9, \[train\] lr: model 0: 0.weight is not finite after epoch 1"),
+        ("lr = 0.01", "lr = 1e30", r"line 9, \[train\] lr: model [01]: 0.weight is not finite after epoch 1"),
     ],
 )  # fmt: skip
 def test_what_a_spec_cannot_ask(folder: Path, old: str, new: str, message: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,8 @@ def ship(
     state = {name: value[RUN].contiguous() for name, value in outcome.params.items()}
     masks = {name: mask[RUN].contiguous() for name, mask in outcome.masks.items()}
     module = module_of(outcome, state)
-    files, notes = [], []
+    files: list[dict[str, Any]] = []
+    notes: list[str] = []
 
     methods = check_tests(tests, own.kind)
     tests = [spec for spec in tests if "references" not in methods[spec].needs]
@@ -103,48 +104,12 @@ def ship(
 
     for name in FILES:  # of an earlier call with other formats: nobody audited them with this model
         (folder / name).unlink(missing_ok=True)
-    path = folder / "model.sparse.safetensors"
-    saved = save_sparse(path, state, masks or None, values=export.values or None)
-    back = load_sparse(path)
-    files.append(
-        {
-            "form": "sparse container",
-            "name": path.name,
-            "bytes": saved.bytes,
-            "sha256": saved.sha256,
-            "same": all(torch.equal(back[name], state[name]) for name in state),
-            "audit": audited(back),
-        }
-    )
-    if saved.changed:
-        notes.append(saved.sentences()[-1])
-    if masks:
-        files.append(
-            {
-                "form": "masks",
-                "name": "masks.safetensors",
-                "bytes": save_dense(folder / "masks.safetensors", masks),
-            }
-        )
-    if "dense" in export.formats:
-        size = save_dense(folder / "model.safetensors", back)
-        files.append({"form": "plain safetensors", "name": "model.safetensors", "bytes": size, "same": True})
-    if export.quantizer and not masks:
+    files += _containers(folder, state, masks, export, audited, notes)
+    if export.quantizer and masks:
+        files.append(_in_bits(folder, state, masks, export.quantizer, audited))
+    elif export.quantizer:
         notes.append(
             f"{export.quantizer}: the model is dense; quantize model.safetensors by discreet quantize"
-        )
-    elif export.quantizer:
-        path = folder / "model.quantized.safetensors"
-        quantize_sparse(state, masks, export.quantizer).save(path)
-        read = load_quantized(path)
-        files.append(
-            {
-                "form": f"sparse, {export.quantizer}",
-                "name": path.name,
-                "bytes": path.stat().st_size,
-                "same": False,
-                "audit": audited(read.dense),
-            }
         )
     runtime = _onnx(folder, own, module, tests, files, notes) if "onnx" in export.formats else None
     weights, slim = _weights(outcome, state, masks)
@@ -167,6 +132,57 @@ def module_of(outcome: Outcome, state: Mapping[str, Tensor]) -> nn.Module:
         for name, value in state.items():
             own[name].copy_(value)
     return module.eval()
+
+
+def _containers(
+    folder: Path,
+    state: Mapping[str, Tensor],
+    masks: Mapping[str, Tensor],
+    export: Export,
+    audited: Callable[[Mapping[str, Tensor]], dict[str, Any]],
+    notes: list[str],
+) -> list[dict[str, Any]]:
+    """The container, its masks, and the same weights as any reader takes them."""
+    path = folder / "model.sparse.safetensors"
+    saved = save_sparse(path, state, masks or None, values=export.values or None)
+    back = load_sparse(path)
+    files: list[dict[str, Any]] = [
+        {
+            "form": "sparse container",
+            "name": path.name,
+            "bytes": saved.bytes,
+            "sha256": saved.sha256,
+            "same": all(torch.equal(back[name], state[name]) for name in state),
+            "audit": audited(back),
+        }
+    ]
+    if saved.changed:
+        notes.append(saved.sentences()[-1])
+    if masks:
+        size = save_dense(folder / "masks.safetensors", masks)
+        files.append({"form": "masks", "name": "masks.safetensors", "bytes": size})
+    if "dense" in export.formats:
+        size = save_dense(folder / "model.safetensors", back)
+        files.append({"form": "plain safetensors", "name": "model.safetensors", "bytes": size, "same": True})
+    return files
+
+
+def _in_bits(
+    folder: Path,
+    state: Mapping[str, Tensor],
+    masks: Mapping[str, Tensor],
+    quantizer: str,
+    audited: Callable[[Mapping[str, Tensor]], dict[str, Any]],
+) -> dict[str, Any]:
+    path = folder / "model.quantized.safetensors"
+    quantize_sparse(state, masks, quantizer).save(path)
+    return {
+        "form": f"sparse, {quantizer}",
+        "name": path.name,
+        "bytes": path.stat().st_size,
+        "same": False,
+        "audit": audited(load_quantized(path).dense),
+    }
 
 
 def _onnx(
