@@ -429,6 +429,20 @@ def test_reference_samples_play_no_other_part(folder: Path) -> None:
         compress(spec, source, folder / "my")
 
 
+@pytest.mark.parametrize("many", [2, 3, 5])
+def test_whole_groups_find_parts_that_they_fill(folder: Path, many: int) -> None:
+    (folder / "own_groups.py").write_text(
+        f"{TABLE}\ndef kin():\n    x, y = data()\n    x[1::{many}] = x[::{many}]\n"
+        f"    return {{'x': x, 'y': y, 'group': np.arange(len(y)) // {many}}}\n"
+    )
+    text = SPEC.replace("own_table:data", "own_groups:kin").replace('["dense", "kd"]', "[]")
+    (folder / "my.toml").write_text(text.replace("[0.3, 0.5]", "[0.3]").replace("epochs = 4", "epochs = 1"))
+    spec, source = read("my.toml", CompressSpec)
+    told = compress(spec, source, folder / "my")
+    assert sum(told["roles"].values()) >= 0.9 * 600
+    assert len(told["units"]) == 1
+
+
 def test_files_of_others_are_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "my.toml").write_text(SPEC)
     (folder / "my").mkdir()

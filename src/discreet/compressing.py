@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import special
 
 from discreet import __version__, methods, shipping
 from discreet._find import bare
@@ -25,11 +24,10 @@ from discreet.bank.identity import identity
 from discreet.compressing_checks import check_audit, check_folder, check_jobs, check_reference, located
 from discreet.compressing_kept import Job, Work, key_of, trained
 from discreet.compressors.safecompress import Safecompress
-from discreet.estimate import Estimate
 from discreet.initial import Architecture
 from discreet.phase import Outcome, Progress, Setting
 from discreet.recipe import Recipe
-from discreet.release_audit import assess
+from discreet.release_audit import assess, less
 from discreet.roles import Roles, Sizes, deal
 from discreet.sparse import Plan
 from discreet.spec import CompressSpec, Loaded, Source, SpecFileError, load_data, load_model, recipe_of
@@ -78,8 +76,13 @@ def jobs_of(spec: CompressSpec) -> list[Job]:
     return list(jobs.values())
 
 
-def sizes_of(roles: spec_sections.Roles, samples: int) -> Sizes:
+def sizes_of(roles: spec_sections.Roles, samples: int, unit: int = 1) -> Sizes:
     """How many samples play each part; shares of all samples where the spec gives no number.
+
+    Args:
+        roles: Numbers that the spec gives.
+        samples: How many there are.
+        unit: What comes in so many at a time, as all groups are of multiples of it.
 
     Raises:
         ValueError: Too few samples, or sizes that do not fit.
@@ -91,9 +94,9 @@ def sizes_of(roles: spec_sections.Roles, samples: int) -> Sizes:
     shares = {"fit": 0.4, "loop": 0.1, "audit": 0.25, "validation": 0.1, "test": 0.15}
     left = samples - roles.reference
     found = {name: getattr(roles, name) or int(share * left + 1e-9) for name, share in shares.items()}
-    for name in ("loop", "audit"):
+    for name in shares:
         if not getattr(roles, name):
-            found[name] -= found[name] % 2
+            found[name] -= found[name] % (2 * unit if name in ("loop", "audit") else unit)
     return Sizes(**found, reference=roles.reference)
 
 
@@ -216,11 +219,7 @@ def _prepare(
 ) -> Work:
     own = spec.compress
     check_reference(spec, source, data)
-    try:
-        sizes = sizes_of(spec.roles, len(data.y))
-        roles = deal(len(data.y), own.runs, sizes, seed=own.seed, group=data.group)
-    except ValueError as error:
-        raise SpecFileError(f"{source.at('roles')}: {error}") from error
+    sizes, roles = _dealt(spec, source, data)
     x, y, attribute = data.x, data.y, data.attribute
     if data.reference is not None:  # behind all others, with labels that nothing reads
         many = len(data.reference)
@@ -266,6 +265,25 @@ def _prepare(
     return Work(spec, source, store, model, setting, content)
 
 
+def _dealt(spec: CompressSpec, source: Source, data: Loaded) -> tuple[Sizes, Roles]:
+    """Sizes of the parts, and who plays them; whole groups need not fill parts that leave nothing over.
+
+    Raises:
+        SpecFileError: Too few samples, or groups that do not fit.
+    """
+    own, samples, unit, slack = spec.compress, len(data.y), 1, [1.0]
+    if data.group is not None:
+        unit, slack = int(np.gcd.reduce(np.unique(data.group, return_counts=True)[1])), [1.0, 0.98, 0.95, 0.9]
+    while True:
+        share = slack.pop(0)
+        try:
+            sizes = sizes_of(spec.roles, int(share * samples), unit)
+            return sizes, deal(samples, own.runs, sizes, seed=own.seed, group=data.group)
+        except ValueError as error:
+            if not slack:
+                raise SpecFileError(f"{source.at('roles')}: {error}") from error
+
+
 def _told(work: Work, setting: Setting, job: Job, outcome: Outcome, progress: Progress) -> dict[str, Any]:
     """A unit as plain data, audited."""
     progress("attacking", 1.0)
@@ -302,15 +320,7 @@ def _beside(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any
     one, two = first["audit"]["by_run"], other["audit"]["by_run"]
     if len(one) < 2:
         return {}
-    found = {}
-    for name in ("task", "mia", "tm"):
-        apart = np.array([a[name] - b[name] for a, b in zip(one, two, strict=True)])
-        n, mean = len(apart), float(apart.mean())
-        half = float(special.stdtrit(n - 1, 0.975) * apart.std(ddof=1) / np.sqrt(n))
-        found[name] = Estimate(
-            mean, mean - half, mean + half, n, 0.95, "paired t interval over runs"
-        ).to_json()
-    return found
+    return {name: less(one, two, name).to_json() for name in ("task", "mia", "tm")}
 
 
 def _until(spec: CompressSpec, started: float | None) -> float:

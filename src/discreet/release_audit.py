@@ -24,7 +24,15 @@ from discreet.safety import Case, Found, SafetyTest, parse
 from discreet.safety._judge import LEVEL, judge
 from discreet.seen import cases, cases_of, outputs_on
 
-__all__ = ["TESTS", "Assessment", "assess", "assess_answers", "check_tests", "mean_of_runs"]
+__all__ = [
+    "TESTS",
+    "Assessment",
+    "assess",
+    "assess_answers",
+    "check_tests",
+    "less",
+    "mean_of_runs",
+]
 
 TESTS = ("modified", "loss", "odds")
 """Attacks of an audit by default. The strongest one counts."""
@@ -221,6 +229,22 @@ def mean_of_runs(
     half = max(half, own)
     low, high = max(within[0], mean - half), min(within[1], mean + half)
     return Estimate(mean, min(low, mean), max(high, mean), n, LEVEL, "t interval over runs")
+
+
+def less(one: Sequence[Mapping[str, float]], other: Sequence[Mapping[str, float]], name: str) -> Estimate:
+    """A figure of one method less that of another, run by run: they share the samples of each part.
+
+    Args:
+        one: Figures of each run, as ``Assessment.by_run``.
+        other: The same of the other method.
+        name: Of the figure.
+
+    Example:
+        >>> round(less([{"mia": 0.6}, {"mia": 0.7}], [{"mia": 0.5}, {"mia": 0.5}], "mia").value, 3)
+        0.15
+    """
+    values = [mine[name] - theirs[name] for mine, theirs in zip(one, other, strict=True)]
+    return mean_of_runs([Estimate(each, each, each, 1, LEVEL) for each in values])
 
 
 def _performance(

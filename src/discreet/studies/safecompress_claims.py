@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from discreet import release_audit
 from discreet.estimate import Estimate
-from discreet.release_audit import mean_of_runs
 from discreet.studies.compression_tasks import TASKS
 from discreet.studies.safecompress import Cell, SafeStudy
 
@@ -53,17 +53,12 @@ def claims(study: SafeStudy) -> tuple[Claim, ...]:
 
 def less(one: Cell, other: Cell, name: str) -> Estimate:
     """First less second, run by run: they share the samples of each part."""
-    return _less(one.found["by_run"], other.found["by_run"], name)
+    return release_audit.less(one.found["by_run"], other.found["by_run"], name)
 
 
 def less_white(one: Cell, other: Cell) -> Estimate:
     """The TM-score under the white-box attack, first less second, run by run."""
-    return _less(one.found["whitebox"]["by_run"], other.found["whitebox"]["by_run"], "tm")
-
-
-def _less(one: Sequence[Mapping[str, float]], other: Sequence[Mapping[str, float]], name: str) -> Estimate:
-    values = [mine[name] - theirs[name] for mine, theirs in zip(one, other, strict=True)]
-    return mean_of_runs([Estimate(v, v, v, 1, 0.95) for v in values])
+    return release_audit.less(one.found["whitebox"]["by_run"], other.found["whitebox"]["by_run"], "tm")
 
 
 def lacking(study: SafeStudy) -> tuple[str, ...]:
@@ -145,7 +140,7 @@ def _raised(
     if not mine or not theirs or None in (*mine, *theirs):
         return []
     apart = [a - b for a, b in zip(mine, theirs, strict=True)]
-    figure = mean_of_runs([Estimate(v, v, v, 1, 0.95) for v in apart])
+    figure = release_audit.mean_of_runs([Estimate(v, v, v, 1, 0.95) for v in apart])
     text = f"training for accuracy and even losses of {other} raises r (open question of the MIS paper)"
     return _claim(text, task, [(f"r: {one} less {other}", figure)], _above)
 
