@@ -245,7 +245,7 @@ def test_diverged_training_is_told() -> None:
         return model
 
     with pytest.raises(
-        CalledError, match=r"NaN or infinite values in 'weight': its training diverged after 1 check"
+        CalledError, match=r"infinite values in 'weight': the training of run 0 after 1 checkpoints diverged"
     ):
         fit_module(
             Named(fit, "mine:fit", "spec.toml"),

@@ -71,27 +71,9 @@ def fit_module(
     last: dict[str, Tensor] = {}
     steps = 0
 
-    def take(model: Any, doing: str) -> dict[str, Tensor]:
-        if not isinstance(model, nn.Module):
-            got = type(model).__name__
-            raise CalledError(
-                f"{fit.where}: expected {fit.path} to {doing} the torch module that is trained, got {got}"
-            )
-        stack = {name: value.cpu() for name, value in stack_of(model).items()}
-        told = apart(wanted, {name: value.shape for name, value in stack.items()})
-        if told:
-            raise CalledError(f"{fit.where}: {fit.path} trains another model than it is given: {told}")
-        bad = [name for name, value in stack.items() if not bool(value.isfinite().all())]
-        if bad:
-            raise CalledError(
-                f"{fit.where}: {fit.path} gave a model of run {run} with NaN or infinite values in"
-                f" {bad[0]!r}: its training diverged after {steps} checkpoints"
-            )
-        return stack
-
     def checkpoint(model: Any) -> None:
         nonlocal steps, last
-        stack = take(model, "call checkpoint with")
+        stack = _taken(fit, model, wanted, f"run {run} after {steps} checkpoints", "call checkpoint with")
         steps, last = steps + 1, stack
         with torch.no_grad():
             note(float(steps), stack)
@@ -106,10 +88,30 @@ def fit_module(
             f"{fit.where}: {fit.path} trained run {run} and called no checkpoint; expected checkpoint(model) after"
             " each epoch, so that the model can be measured as it trains"
         )
-    final = take(made, "return")
+    final = _taken(fit, made, wanted, f"run {run} after {steps} checkpoints", "return")
     if any(not torch.equal(value, last[name]) for name, value in final.items()):
         with torch.no_grad():
             note(float(steps + 1), final)
+
+
+def _taken(fit: Named, model: Any, wanted: Mapping[str, Any], when: str, doing: str) -> dict[str, Tensor]:
+    """What the user's function shows or returns, as a stack of one model."""
+    if not isinstance(model, nn.Module):
+        got = type(model).__name__
+        raise CalledError(
+            f"{fit.where}: expected {fit.path} to {doing} the torch module that is trained, got {got}"
+        )
+    stack = {name: value.cpu() for name, value in stack_of(model).items()}
+    told = apart(wanted, {name: value.shape for name, value in stack.items()})
+    if told:
+        raise CalledError(f"{fit.where}: {fit.path} trains another model than it is given: {told}")
+    bad = [name for name, value in stack.items() if not bool(value.isfinite().all())]
+    if bad:
+        raise CalledError(
+            f"{fit.where}: {fit.path} gave a model with NaN or infinite values in {bad[0]!r}: the training of {when}"
+            " diverged"
+        )
+    return stack
 
 
 def apart(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> str:
