@@ -376,6 +376,27 @@ def test_what_a_spec_cannot_ask(folder: Path, old: str, new: str, message: str) 
         compress(spec, source, folder / "my")
 
 
+def test_what_a_spec_writes_is_not_replaced(folder: Path) -> None:
+    (folder / "own_numbers.py").write_text(
+        f"{TABLE}\ndef numbers():\n    x, y = data()\n    return x, x[:, 0]\n"
+    )
+    text = SPEC.replace("own_table:data", "own_numbers:numbers").replace('"ce"', '"mse"')
+    text = text.replace("[0.3, 0.5]", "[0.3]").replace('["dense", "kd"]', "[]").replace("quantizer", "# ")
+    written = text.replace('["modified", "loss"]', '["modified", "loss", "odds"]')  # the default
+    (folder / "my.toml").write_text(written)
+    with pytest.raises(SpecFileError, match=r"\[safety\] audit: .*'modified' reads classes"):
+        compress(*read("my.toml", CompressSpec), folder / "my")
+    written = text.replace('audit = ["modified", "loss"]', 'test = "basket"').replace(
+        '"set"', '"safecompress"'
+    )
+    (folder / "my.toml").write_text(written)
+    with pytest.raises(SpecFileError, match=r"line 16, \[safety\] test: modified reads classes"):
+        compress(*read("my.toml", CompressSpec), folder / "my")
+    (folder / "my.toml").write_text(written.replace('test = "basket"', ""))
+    told = compress(*read("my.toml", CompressSpec), folder / "my")
+    assert set(told["units"][0]["audit"]["attacks"]) == {"loss"}
+
+
 def test_attacks_that_compare_runs_need_runs(folder: Path) -> None:
     text = SPEC.replace('"loss"]', "\"attack(attack='rmia')\"]").replace("[0.3, 0.5]", "[0.3]")
     text = text.replace('["dense", "kd"]', "[]")

@@ -199,11 +199,12 @@ def _suited(spec: CompressSpec, source: Source, task: str) -> CompressSpec:
     Raises:
         SpecFileError: As ``check_audit``.
     """
-    own, default = spec.safety, spec_sections.Safety()
+    own = spec.safety
     if task == "mse":
         plain = {"test": "loss", "audit": ("loss",)}
-        unset = {name: each for name, each in plain.items() if getattr(own, name) == getattr(default, name)}
-        own = replace(own, **unset)
+        own = replace(
+            own, **{key: each for key, each in plain.items() if ("safety", key) not in source.lines}
+        )
     check_audit(own.audit, task, spec.compress.runs, source)
     return replace(spec, safety=own)
 

@@ -25,13 +25,12 @@ _PLACES = {
     "model": ("model",),
     "narrow": ("model", "build"),
     "runs": ("safety", "test"),
-    "task": ("train", "loss"),
+    "task": ("safety", "test"),
     "x": ("data", "load"),
 }
 _HINTS = {
-    "advreg": "; set [roles] reference, or let load return reference",
-    "dmp": "; set [roles] reference, or let load return reference",
-    "narrow": "; let build take an argument width",
+    "expected reference samples": "; set [roles] reference, or let load return reference",
+    "its hidden widths multiplied": "; let build take an argument width",
 }
 
 
@@ -49,7 +48,8 @@ def located(source: Source, error: Exception, *key: str) -> Exception:
         return SpecFileError(f"{source.at('train', 'lr')}: {error}")
     name, _, rest = str(error).partition(": ")
     told = rest if name in _PLACES else str(error)
-    return SpecFileError(f"{source.at(*_PLACES.get(name, key))}: {told}{_HINTS.get(name, '')}")
+    hint = next((hint for words, hint in _HINTS.items() if words in told), "")
+    return SpecFileError(f"{source.at(*_PLACES.get(name, key))}: {told}{hint}")
 
 
 def check_audit(tests: Sequence[str], task: str, runs: int, source: Source) -> None:
