@@ -488,6 +488,9 @@ def test_sections_of_safecompress_fill_what_the_method_leaves_open() -> None:
     found = jobs_of(CompressSpec(**own, **sections, compress=explicit))
     assert [job.part for job in found] == ["method", "control", "control"]
     assert "rule='least', test='loss'" in found[0].method
+    default = Compress("safecompress(rule = 'constrained')", controls=(), random_control=False)
+    found = jobs_of(CompressSpec(**own, **sections, compress=default))
+    assert "rule='constrained', test='loss'" in found[0].method
 
 
 def test_shares_of_the_samples() -> None:

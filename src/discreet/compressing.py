@@ -7,6 +7,7 @@ cut-short call goes on where it stopped; SafeCompress goes on within its trainin
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -62,8 +63,10 @@ def jobs_of(spec: CompressSpec) -> list[Job]:
     first, *others = spec.compress.densities
     if isinstance(own, Safecompress):
         given = {"rule": spec.select.rule, "test": spec.safety.test, "patience": spec.select.patience or None}
-        default = Safecompress()
-        unset = {name: each for name, each in given.items() if getattr(own, name) == getattr(default, name)}
+        written = (
+            spec.compress.method
+        )  # what it says goes before the sections, also where it says the default
+        unset = {name: each for name, each in given.items() if not re.search(rf"\b{name}\s*=", written)}
         method = replace(method, compressor=replace(own, **unset))
     add("method", str(method), first)
     if isinstance(method.compressor, Safecompress) and spec.compress.random_control:
