@@ -34,6 +34,17 @@ class RunKeys:
     release: str
 
     @property
+    def followed(self) -> str:
+        """Key of the trajectory of runs that are followed.
+
+        Raises:
+            ValueError: They are not.
+        """
+        if self.trajectory is None:
+            raise ValueError("trajectory: expected runs that are followed")
+        return self.trajectory
+
+    @property
     def trained(self) -> tuple[str, ...]:
         """What is there once the runs are trained."""
         return (*self.weights, *(() if self.trajectory is None else (self.trajectory,)))

@@ -84,7 +84,7 @@ def demo(
         sizes = storage(store, plan, material, keys[0])
         progress("ranking", 0.87)
         evidence = Evidence(
-            read_all([store.path(key.trajectory) for key in keys]),
+            read_all([store.path(key.followed) for key in keys]),
             read_all([store.path(key.release) for key in keys]),
             sizes,
             full=FULL,
