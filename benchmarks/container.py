@@ -40,8 +40,8 @@ def main() -> None:
         )
         print(
             f"density {density:4}: {saved.bytes / saved.used:5.2f} bytes a weight in use,"
-            f" {saved.dense / saved.bytes:4.1f} times smaller; loaded in {wall['sparse'] / wall['plain']:.1f} times the"
-            f" {1000 * wall['plain']:.0f} ms of loading and copying the plain file,"
+            f" {saved.dense / saved.bytes:4.1f} times smaller; loaded in {wall['sparse'] / wall['plain']:.1f} times"
+            f" the {1000 * wall['plain']:.0f} ms of loading and copying the plain file,"
             f" {core['sparse'] / core['plain']:.1f} times by core time"
         )
 

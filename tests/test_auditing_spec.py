@@ -25,7 +25,7 @@ if util.find_spec("torch") is not None:
     from discreet.audit import Audit
     from discreet.auditing_spec import Done, audit_spec
     from discreet.cli import entry
-    from discreet.records import read_all
+    from discreet.records import Record, read_all
     from discreet.spec import AuditSpec, read
 
 CODE = """
@@ -276,3 +276,27 @@ def test_a_killed_audit_goes_on(folder: Path) -> None:
     assert {each: each.stat().st_mtime_ns for each in stamps} == stamps
     for name in ("audit.json", "report.html", "exposed.csv"):
         assert (folder / "run" / name).read_bytes() == (folder / "whole" / name).read_bytes(), name
+
+
+def test_where_it_is_measured_is_part_of_what_is_kept(
+    folder: Path, no_page: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(folder, spec=SPEC.replace("runs = 4", "runs = 2"))
+    where = ["--folder", str(folder / "run")]
+
+    assert entry.run(["audit", str(path), *where]) == 0
+    plain = {each.name for each in (folder / "run" / "trajectory").iterdir()}
+    assert entry.run(["audit", str(path), *where, "--device", "cpu", "--precision", "mixed"]) == 0
+    mixed = {each.name for each in (folder / "run" / "trajectory").iterdir()} - plain
+    assert len(mixed) == len(plain)
+    one, other = (
+        np.asarray(Record.open(folder / "run" / "trajectory" / min(names)).signals["loss"])
+        for names in (plain, mixed)
+    )
+    assert not np.array_equal(one, other)
+    np.testing.assert_allclose(one, other, atol=0.05)
+    assert entry.run(["audit", str(path), *where, "--device", "gpu"]) == 2
+    assert "--device: expected cpu, cuda, mps or cuda:N, got 'gpu'" in capsys.readouterr().err
+    path.write_text(path.read_text() + '\n[device]\nprecision = "half"\n')
+    assert entry.run(["audit", str(path), *where]) == 2
+    assert "[device] precision: expected full or mixed, got 'half'" in capsys.readouterr().err

@@ -88,14 +88,14 @@ def test_a_recorder_says_where_it_measured() -> None:
 @pytest.mark.parametrize(
     ("name", "precision", "message"),
     [
-        ("gpu", "full", r"device: expected cpu, cuda, mps or cuda:N, got 'gpu'"),
-        ("cuda:x", "full", r"device: expected cpu, cuda, mps or cuda:N, got 'cuda:x'"),
+        ("gpu", "full", r"name: expected cpu, cuda, mps or cuda:N, got 'gpu'"),
+        ("cuda:x", "full", r"name: expected cpu, cuda, mps or cuda:N, got 'cuda:x'"),
         (
             "cuda:99",
             "full",
-            r"device: 'cuda:99' is not there; PyTorch sees (none|\d+) of that kind on this machine",
+            r"name: 'cuda:99' is not there; PyTorch sees (none|\d+) of that kind on this machine",
         ),
-        ("cpu:1", "full", r"device: 'cpu:1' is not there; PyTorch sees 1 of that kind"),
+        ("cpu:1", "full", r"name: 'cpu:1' is not there; PyTorch sees 1 of that kind"),
         ("cpu", "half", r"precision: expected full or mixed, got 'half'"),
     ],
 )

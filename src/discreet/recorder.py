@@ -246,7 +246,7 @@ class Recorder:
             "y_sha256": _digest(self._y),
             "dtype": np.dtype(self._dtype).name,
             "torch": torch.__version__,
-        } | ({} if self.on == Device() else {"device": self.on.name, "precision": self.on.precision})
+        } | self.on.to_json()
 
 
 def _named(quantizers: Quantizers) -> dict[str, Quantizer]:

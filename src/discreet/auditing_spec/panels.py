@@ -45,7 +45,15 @@ def panel_of(
         content: Key of all that training depends on. What is kept with records tells them from those of other specs
             in the same folder, however many runs there are.
     """
-    told = [content, parts.training, parts.validation, parts.evaluation, dict(variants)]
+    on = spec.device.to_json()
+    told = [
+        content,
+        parts.training,
+        parts.validation,
+        parts.evaluation,
+        dict(variants),
+        *([on] if on else []),
+    ]
     task = spec.train.kind
     return Panel(
         model,
@@ -58,8 +66,9 @@ def panel_of(
         parts.training,
         parts.validation,
         parts.evaluation,
-        {"task": task, "n_train": parts.n_train, "settings": {"content": content_hash(told)}},
+        {"task": task, "n_train": parts.n_train, "settings": {"content": content_hash(told), **on}},
         signals_of(spec),
+        on=spec.device,
     )
 
 

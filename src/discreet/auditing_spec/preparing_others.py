@@ -166,9 +166,10 @@ def _panel(
         files=hashes,
         variants=variants,
         versions={name: metadata.version(name) for name in ("discreet", "torch")},
+        **spec.device.to_json(),
     )
     task = spec.train.kind
-    told: dict[str, Any] = {"task": task, "settings": {"content": content}}
+    told: dict[str, Any] = {"task": task, "settings": {"content": content, **spec.device.to_json()}}
     if member is not None:
         told["n_train"] = round(float(member.sum(axis=1).mean()))
     return Panel(
@@ -185,6 +186,7 @@ def _panel(
         told,
         signals_of(spec),
         workers=None,
+        on=spec.device,
     )
 
 

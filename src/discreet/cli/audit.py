@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from discreet.audit import Analysis, Audit, Paired
+    from discreet.spec import AuditSpec
 
 __all__ = ["audit"]
 
@@ -92,6 +95,24 @@ def audit(
             help="Where work runs: here, or as tasks of a Ray cluster (docs/scale.md). The numbers are the same.",
         ),
     ] = "local",
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="cpu|cuda|cuda:N|mps",
+            show_default=False,
+            help="Of a spec: where models are measured, instead of [device] name.",
+        ),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            "--precision",
+            metavar="full|mixed",
+            show_default=False,
+            help="Of a spec: of the forward passes, instead of [device] precision.",
+        ),
+    ] = None,
 ) -> None:
     """Audit a model of your own as a spec says: train or read runs, measure, rank, attack, report, judge.
 
@@ -106,10 +127,13 @@ def audit(
     is_spec = path.suffix == ".toml" and not path.is_dir()
     if is_spec and names:
         raise ValueError("--attack: it is for run directories; a spec says it under [attacks]")
-    if not is_spec and (folder is not None or time_budget is not None):
-        raise ValueError("--folder, --time-budget: they are for specs, SPEC.toml; got a run directory")
+    changes = {"time_budget": time_budget, "device": device, "precision": precision}
+    if not is_spec and (folder is not None or any(each is not None for each in changes.values())):
+        raise ValueError(
+            "--folder, --time-budget, --device, --precision: they are for specs, SPEC.toml; got a run directory"
+        )
     if is_spec:
-        _spec(path, folder or Path(path.stem), time_budget, workers, backend, started)
+        _spec(path, folder or Path(path.stem), changes, workers, backend, started)
     else:
         _run_dir(path, names, workers, backend)
 
@@ -124,17 +148,39 @@ def _init(path: Path) -> None:
     write_initial(path, AuditSpec, "discreet audit", _HEAD, _SHOWN)
 
 
-def _spec(
-    path: Path, folder: Path, time_budget: float | None, workers: int | None, backend: str, started: float
-) -> None:
+def _changed(spec: AuditSpec, changes: Mapping[str, Any]) -> AuditSpec:
+    """The spec with what the command line says instead."""
     from dataclasses import replace
 
+    from discreet.device import Device
+
+    if changes["time_budget"] is not None:
+        spec = replace(spec, budget=replace(spec.budget, minutes=changes["time_budget"]))
+    name, precision = changes["device"], changes["precision"]
+    if name is None and precision is None:
+        return spec
+    own = spec.device
+    try:
+        on = Device(own.name if name is None else name, own.precision if precision is None else precision)
+    except ValueError as error:
+        key, _, words = str(error).partition(": ")
+        raise ValueError(f"--{'device' if key == 'name' else key}: {words}") from error
+    return replace(spec, device=on)
+
+
+def _spec(
+    path: Path,
+    folder: Path,
+    changes: Mapping[str, Any],
+    workers: int | None,
+    backend: str,
+    started: float,
+) -> None:
     from discreet.cli import output
     from discreet.spec import AuditSpec, CalledError, read
 
     spec, source = read(path, AuditSpec)
-    if time_budget is not None:
-        spec = replace(spec, budget=replace(spec.budget, minutes=time_budget))
+    spec = _changed(spec, changes)
     output.check_folder(folder)
     from discreet.auditing_spec import audit_spec
     from discreet.backends import backend_named

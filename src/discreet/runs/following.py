@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet._types import Bool, Float, Int, Num
+from discreet.device import Device
 from discreet.fingerprint import fingerprints
 from discreet.forward import Model
 from discreet.measure import inputs, measure_stack
@@ -51,6 +52,7 @@ class Panel:
         about: JSON to keep with the records; ``task`` and ``n_train`` among it.
         which: Signals at the shipped checkpoint; None: the usual ones.
         workers: Threads; None: one a core.
+        on: Where forward passes run, and how precisely.
     """
 
     model: Model | None
@@ -66,6 +68,7 @@ class Panel:
     about: Mapping[str, Any]
     which: tuple[str, ...] | None = None
     workers: int | None = 1
+    on: Device = Device()  # noqa: RUF009 (frozen)
 
     @property
     def network(self) -> Model:
@@ -266,7 +269,14 @@ def _measure(
     which: tuple[str, ...] | None = None,
 ) -> dict[str, Float[np.ndarray, "run variant *sample"]]:
     return measure_stack(
-        panel.network, variants, *part, panel.task, which=which, dtype=np.float32, workers=panel.workers
+        panel.network,
+        variants,
+        *part,
+        panel.task,
+        which=which,
+        dtype=np.float32,
+        workers=panel.workers,
+        on=panel.on,
     )
 
 

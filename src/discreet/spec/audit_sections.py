@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from discreet import attack_specs
+from discreet.device import Device
 from discreet.quantizers import parse as parse_quantizer
 from discreet.recipe import Recipe
 from discreet.spec import sections
@@ -255,6 +256,7 @@ class AuditSpec:
         split: See its keys.
         variants: See its keys.
         attacks: See its keys.
+        device: See its keys.
         budget: See its keys.
         gate: See its keys.
     """
@@ -266,6 +268,7 @@ class AuditSpec:
     split: Split = field(default_factory=Split)
     variants: Variants = field(default_factory=Variants)
     attacks: Attacks = field(default_factory=Attacks)
+    device: Device = field(default_factory=Device)
     budget: Budget = field(default_factory=Budget)
     gate: Gate = field(default_factory=Gate)
 
