@@ -200,6 +200,11 @@ def test_checkpoints_of_torch_and_of_wrappers(folder: Path) -> None:
         ("run0/members.npy", "run0/epoch1.safetensors", r"expected a file of row numbers that ends in .npy, .json,"),
         ("run1/members.json", "run1/bad.json", r"run 1: expected rows from 0 to 299, got 300 \(1 such rows\)"),
         ("run1/members.json", "run1/all.json", r"run 1: all 300 samples are members; expected some that are not"),
+        ("run1/members.json", "run1/short.json",
+            r"run 1: expected each row once, got row 0 2 times \(2 such"),
+        ("run1/members.json", "run1/none.npy", r"members: .*none.npy: no row numbers: "),
+        ("run1/epoch", "run0/epoch", r"line 9, \[checkpoints\] files: expected another model in each run, but r"),
+        ("run1/epoch*", "run1/nan*", r"files: .*nan.safetensors: a checkpoint with NaN or infinite values in '2.b"),
         ("run1/members.json", "run1/most.json", r"every sample but 0 was trained on by some run; r and task"),
         ('["run0/members.npy", "run1/members.json"]', '["mine:build"]', r"mine:build\(run=0\) was called to tell"),
         ('build = "mine:build"', "", r"\[model\] build: expected either build or hidden, got neither"),
@@ -207,8 +212,12 @@ def test_checkpoints_of_torch_and_of_wrappers(folder: Path) -> None:
 )  # fmt: skip
 def test_what_does_not_fit_is_told(folder: Path, old: str, new: str, message: str) -> None:
     checkpoints(folder, epochs=2)
-    for name, rows in (("bad", [300]), ("all", range(300)), ("most", range(100, 300))):
+    kinds = {"bad": [300], "all": range(300), "most": range(100, 300), "short": [0, 1, 1, 0]}
+    for name, rows in kinds.items():
         (folder / "run1" / f"{name}.json").write_text(json.dumps(list(rows)))
+    (folder / "run1" / "none.npy").touch()
+    state = load_file(folder / "run1" / "epoch1.safetensors")
+    save_file(state | {"2.bias": torch.tensor([np.nan])}, folder / "run1" / "nan.safetensors")
     assert old in SPEC
     with pytest.raises((SpecFileError, CalledError), match=message):
         carry_out(folder, SPEC.replace(old, new))
@@ -223,6 +232,15 @@ def test_row_numbers_of_every_kind_of_file(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("3\nfive\n")
     with pytest.raises(ValueError, match=r"b.csv: no row numbers: "):
         read_rows(tmp_path / "b.csv")
+
+
+def test_flags_of_zero_and_one_are_flags(folder: Path) -> None:
+    checkpoints(folder, epochs=2)
+    rows = carry_out(folder).audit
+    flags = np.zeros(SAMPLES, np.int64)
+    flags[:100] = 1
+    np.save(folder / "run0" / "members.npy", flags)
+    assert carry_out(folder).audit == rows
 
 
 def test_ten_comes_after_two() -> None:

@@ -54,7 +54,7 @@ def _read(path: Path, where: str) -> np.ndarray:
 
 
 def read_rows(path: Path) -> np.ndarray:
-    """Row numbers, or a mask, from a file.
+    """Row numbers, or flags, from a file.
 
     Args:
         path: ``.npy``; ``.json`` (a list); ``.csv`` or ``.txt`` (the first column, one a line, a head line is
@@ -74,15 +74,20 @@ def read_rows(path: Path) -> np.ndarray:
             lines = [line[0].strip() for line in csv.reader(path.read_text("utf-8").splitlines()) if line]
             head = 1 if lines and not lines[0].lstrip("-").isdigit() else 0
             return np.array([int(line) for line in lines[head:]], np.int64)
-    except ValueError as error:
+    except (ValueError, EOFError) as error:
         raise ValueError(f"{path}: no row numbers: {error}") from error
     raise ValueError(f"{path}: expected a file of row numbers that ends in .npy, .json, .csv or .txt")
 
 
+def _flags(found: np.ndarray) -> bool:
+    """Whether numbers are flags: only 0 and 1, and too many to be rows."""
+    return found.dtype.kind in "iu" and len(found) > 2 and bool(np.isin(found, (0, 1)).all())
+
+
 def _mask(rows: Any, samples: int, where: str) -> Bool[np.ndarray, " sample"]:
     found = np.asarray(rows)
-    if found.dtype == bool and found.shape == (samples,):
-        mask = found
+    if found.shape == (samples,) and (found.dtype == bool or _flags(found)):
+        mask = found.astype(bool)
     else:
         if found.ndim != 1 or found.dtype.kind not in "iu":
             raise SpecFileError(
@@ -94,6 +99,12 @@ def _mask(rows: Any, samples: int, where: str) -> Bool[np.ndarray, " sample"]:
             more = f"{int(wrong.sum())} such rows"
             raise SpecFileError(
                 f"{where}: expected rows from 0 to {samples - 1}, got {found[wrong][0]} ({more})"
+            )
+        row, often = np.unique(found, return_counts=True)
+        if (often > 1).any():
+            raise SpecFileError(
+                f"{where}: expected each row once, got row {row[often > 1][0]} {often[often > 1][0]} times"
+                f" ({int((often > 1).sum())} such rows); flags are one for each of {samples} samples"
             )
         mask = np.zeros(samples, bool)
         mask[found] = True

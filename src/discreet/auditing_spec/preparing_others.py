@@ -117,6 +117,8 @@ def prepare_existing(
     member = members_of(spec, source, runs, len(data.y))
     model = None if architecture is None else as_model(architecture)
     hashes = [[sha_of(path) for path in paths] for paths in (*files, deployed)]
+    _check_apart(files, hashes[: len(files)], source.at("checkpoints", "files"))
+    _check_apart([[path] for path in deployed], [[each] for each in hashes[-1]], source.at("model", "onnx"))
     panel = _panel(spec, source, store, data, model, member, hashes)
     work = Work(spec, source, store, data, panel, panel.about["settings"]["content"])
     told = np.zeros((runs, len(panel.released)), bool) if member is None else member[:, panel.released]
@@ -195,6 +197,18 @@ def _found(pattern: str, source: Source, *key: str) -> list[Path]:
         return find(pattern, source.folder)
     except ValueError as error:
         raise SpecFileError(f"{source.at(*key)}: {error}") from error
+
+
+def _check_apart(files: Sequence[Sequence[Path]], hashes: Sequence[Sequence[str]], where: str) -> None:
+    """Refuse runs that ship one model: it has one training set, and would be a reference for itself."""
+    shipped: dict[str, int] = {}
+    for run, (paths, told) in enumerate(zip(files, hashes, strict=True)):
+        first = shipped.setdefault(told[-1], run)
+        if first != run:
+            raise SpecFileError(
+                f"{where}: expected another model in each run, but runs {first} and {run} ship the same one:"
+                f" {files[first][-1]} and {paths[-1]}"
+            )
 
 
 def _try(path: Path, panel: Panel, source: Source) -> None:

@@ -54,7 +54,8 @@ def read_state(path: Path, model: Model) -> dict[str, Tensor]:
         model: The architecture.
 
     Raises:
-        ValueError: It cannot be read, or is of another architecture: what is missing, unexpected or misshapen.
+        ValueError: It cannot be read, diverged, or is of another architecture: what is missing, unexpected or
+            misshapen.
     """
     state = _read(path)
     module = model.module() if isinstance(model, MLP) else model
@@ -66,6 +67,11 @@ def read_state(path: Path, model: Model) -> dict[str, Tensor]:
     told = apart({name: v.shape for name, v in wanted.items()}, {name: v.shape for name, v in given.items()})
     if told:
         raise ValueError(f"{path}: a checkpoint of another architecture than the model's: {told}")
+    bad = [name for name, value in given.items() if not bool(value.isfinite().all())]
+    if bad:
+        raise ValueError(
+            f"{path}: a checkpoint with NaN or infinite values in {bad[0]!r}: its training diverged"
+        )
     return {name: given[name].to(value.dtype)[None] for name, value in wanted.items()}
 
 
