@@ -35,6 +35,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         ("runs = 4", "runs = 5", r"line 18, \[budget\] runs: expected an even number, at least 2, got 5"),
         ("runs = 4", "shadows = 1", r"\[budget\] shadows: expected an even number or 0, got 1"),
         ("runs = 4", "minutes = -1", r"\[budget\] minutes: expected 0 or more, got -1"),
+        ("runs = 4", "minutes = inf", r"line 18, \[budget\] minutes: expected a finite number, got inf"),
+        ("[budget]", "[split]\ntraining = nan\n[budget]", r"\[split\] training: expected a finite number, got nan"),
         ("[budget]", "[budgt]", r"line 17, \[budgt\]: unknown section; did you mean 'budget'"),
         ('names = ["loss", "attack_p"]', 'names = ["los"]',
          r"line 15, \[attacks\] names: unknown attack 'los'; did you"),
@@ -97,6 +99,15 @@ class Stubborn(nn.BatchNorm1d):
          r"to return finite inputs, got 1 that are NaN"),
         ("    return nn.Sequential", "    1 / 0\n    return nn.Sequential",
          r"line 6, \[model\] build: mine:build\(\) was called to make the model and raised ZeroDivisionError"),
+        ("def load(samples=400)", "def load(samples=1)", r"\[data\] load: expected at least 2 samples, got 1"),
+        ("def load(samples=400)", "def load(samples=3)", r"\[split\]: 3 samples cannot be dealt out so: "),
+        ("def load(samples=400):", "raise SystemExit(3)\ndef load(samples=400):",
+         r"importing 'mine' raised SystemExit: 3; put what runs the script under if __name__ == '__main__':"),
+        ("    optimizer.zero_grad()", "    raise SystemExit(3)", r"to train run 0 and raised SystemExit: 3"),
+        ("    return nn.Sequential(", "    return nn.Sequential(Widen(), ",
+         r"the model of mine:build changes its inputs in place, so that other variants"),
+        ("    return nn.Sequential(nn.Linear(6, 16)", "    return nn.Sequential(SHARED",
+         r"a module with parameters of its own each time, got two that share '0.weight': what a run learns would be"),
         ("    return nn.Sequential", "    return 3 or nn.Sequential",
          r"expected mine:build to return a torch module, got int"),
         ("nn.Linear(16, 1))", "nn.Linear(16, 3))",
@@ -127,10 +138,20 @@ def test_code_that_does_not_do(folder: Path, old: str, new: str, message: str) -
     sets = "CALLS = []\nclass Shuffled(torch.utils.data.Dataset):\n    def __len__(self): return 50\n"
     sets += "    def __getitem__(self, at): return torch.rand(6), at % 2\n"
     shaky = "\nclass Shaky(nn.Module):\n    def forward(self, x): return nn.functional.dropout(x)\n"
+    sets += "SHARED = nn.Linear(6, 16)\nclass Widen(nn.Module):\n    def forward(self, x): return x.mul_(2)\n"
     assert old in CODE
     code = CODE.replace(old, new, 1).replace("\ndef load", BATCH + shaky + sets + "\ndef load")
     spec, source = read(write(folder, code), AuditSpec)
     with pytest.raises((SpecFileError, CalledError, ValueError), match=message):
+        audit_spec(spec, source, folder / "run", workers=1)
+
+
+def test_probabilities_are_no_outputs(folder: Path) -> None:
+    code = CODE.replace("nn.Linear(16, 1))", "nn.Linear(16, 2), nn.Softmax(1))")
+    spec, source = read(write(folder, code, SPEC.replace("[train]", '[train]\nloss = "ce"')), AuditSpec)
+    with pytest.raises(
+        CalledError, match=r"a model of raw outputs, got probabilities: they add up to 1; leave"
+    ):
         audit_spec(spec, source, folder / "run", workers=1)
 
 

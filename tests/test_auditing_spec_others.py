@@ -311,6 +311,17 @@ def test_classifiers_of_other_libraries(folder: Path, name: str, classes: int) -
     assert done.audit.summary[0].startswith("By attacks alone: each run has one checkpoint of `model`")
 
 
+def test_one_classifier_for_all_runs_is_refused(folder: Path) -> None:
+    pytest.importorskip("sklearn")
+    made = "from sklearn.linear_model import LogisticRegression\nONE = LogisticRegression(warm_start=True)\n"
+    code = CODE.replace("def build(hidden=8):", f"{made}\ndef build():\n    return ONE\n\ndef other():")
+    (folder / "mine.py").write_text(code)
+    with pytest.raises(
+        CalledError, match=r"mine:build to return a new classifier each time, got the same one"
+    ):
+        carry_out(folder, FITTED.format(classes=2, loss="bce"))
+
+
 def test_margins_and_probabilities_give_the_same_losses() -> None:
     from sklearn.linear_model import LogisticRegression
 

@@ -107,7 +107,8 @@ def deal_parts(spec: AuditSpec, source: Source, data: Loaded) -> Parts:
     try:
         parts = deal(group, spec.split.shares, pairs, seed=spec.split.seed)
     except ValueError as error:
-        raise SpecFileError(f"{source.at('split')}: {error}") from error
+        many = f"{len(group)} samples" if family is None else f"{len(np.unique(group))} groups of samples"
+        raise SpecFileError(f"{source.at('split')}: {many} cannot be dealt out so: {error}") from error
     if len(parts.evaluation) < 2:
         got = len(parts.evaluation)
         raise SpecFileError(f"{source.at('split')}: expected at least 2 evaluation samples, got {got}")

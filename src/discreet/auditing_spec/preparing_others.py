@@ -24,7 +24,7 @@ from discreet.bank.identity import identity
 from discreet.initial import Architecture, as_model
 from discreet.runs.following import Panel
 from discreet.spec import AuditSpec, Loaded, Named, Source, SpecFileError, named
-from discreet.spec.loading import check_classes, check_steady
+from discreet.spec.trying import check_classes, check_steady
 from discreet.store import Store
 
 __all__ = ["prepare_estimator", "prepare_existing"]
@@ -46,6 +46,8 @@ def prepare_estimator(
     Raises:
         SpecFileError: It is no classifier for these labels, or the spec asks for what it cannot do.
     """
+    if model is build("to make the model again", spec.model.options):
+        raise build.wrong("a new classifier each time", "the same one")
     if spec.train.kind == "mse":
         raise SpecFileError(f"{source.at('train', 'loss')}: expected bce or ce for a classifier, got mse")
     if spec.variants.onnxruntime:
@@ -53,7 +55,7 @@ def prepare_estimator(
             f"{source.at('variants', 'onnxruntime')}: expected none for a classifier of this kind"
         )
     check_classes(
-        data, source, spec.train.kind, max(2, int(data.y.max()) + 1) if spec.train.kind == "ce" else 1
+        data.y, source, spec.train.kind, max(2, int(data.y.max()) + 1) if spec.train.kind == "ce" else 1
     )
     fit = named(spec.train.fit, source, "train", "fit") if spec.train.fit else None
     if fit is not None:
@@ -225,7 +227,7 @@ def _ask(path: Path, panel: Panel, source: Source) -> None:
         width = outputs(panel.x[:2]).shape[1]
     except ValueError as error:
         raise SpecFileError(f"{where}: {error}") from error
-    check_classes(Loaded(panel.x, panel.y), source, panel.task, width)
+    check_classes(panel.y, source, panel.task, width)
     check_steady(Named(outputs, path.name, where), panel.x[:8])
 
 

@@ -54,7 +54,7 @@ class Named:
             return self.function(**(options or {}))
         except CalledError:
             raise  # what it called back says all
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             shown = _shown(error)
             given = ", ".join(f"{name}={value!r}" for name, value in (options or {}).items())
             raise CalledError(
@@ -115,9 +115,11 @@ def _module(name: str, source: Source, where: str) -> Any:
         raise CalledError(
             f"{where}: the module {name!r} needs {error.name!r}, which is not installed", _shown(error)
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        script = isinstance(error, SystemExit)
+        hint = "; put what runs the script under if __name__ == '__main__':" if script else ""
         raise CalledError(
-            f"{where}: importing {name!r} raised {type(error).__name__}: {error}", _shown(error)
+            f"{where}: importing {name!r} raised {type(error).__name__}: {error}{hint}", _shown(error)
         ) from error
     finally:
         sys.path.remove(folder)

@@ -11,21 +11,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from discreet._types import Float, Int, Num
 from discreet.initial import Architecture
-from discreet.losses import LOSSES, check_labels
 from discreet.mlp import MLP
 from discreet.spec._errors import CalledError, SpecFileError
 from discreet.spec.calls import Named, named
 from discreet.spec.reading import Source
 from discreet.spec.sections import Data, Model
+from discreet.spec.trying import check_classes, try_model
 
-__all__ = ["BUILT_IN", "Loaded", "check_classes", "check_steady", "load_data", "load_model"]
+__all__ = ["BUILT_IN", "Loaded", "load_data", "load_model"]
 
 KEYS = ("x", "y", "group", "attribute", "reference")
-_TRIED = 8  # samples on which a model is tried twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +94,13 @@ def load_data(section: Data, source: Source, *, seed: int = 0, key: str = "data"
         raise SpecFileError(
             f"{source.at(key, 'samples')}: expected at most the {len(loaded.y)} that there are, got {section.samples}"
         )
-    return loaded.drawn(section.samples, seed) if section.samples else loaded
+    taken = loaded.drawn(section.samples, seed) if section.samples else loaded
+    if len(taken.y) < 2:
+        raise SpecFileError(
+            f"{source.at(key, 'samples' if section.samples else 'load')}: expected at least 2 samples, got"
+            f" {len(taken.y)}"
+        )
+    return taken
 
 
 def load_model(
@@ -124,104 +129,17 @@ def load_model(
                 f" {list(data.x.shape[1:])}; give build"
             )
         outputs = int(data.y.max()) + 1 if loss == "ce" else 1 if data.y.ndim == 1 else data.y.shape[1]
-        check_classes(data, source, loss, outputs)
+        check_classes(data.y, source, loss, outputs)
         try:
             return MLP((data.x.shape[1], *section.hidden, outputs), section.activation), None, ()
         except ValueError as error:
             raise SpecFileError(f"{source.at(key, 'activation')}: {error}") from error
     build = named(section.build, source, key, "build")
-    _try(build, section.options, data, loss, source)
+    try_model(build, section.options, data.x, data.y, loss, source)
     make = partial(build.function, **section.options)
     wide = "width" in inspect.signature(build.function).parameters
     narrow = (lambda share: partial(make, width=share)) if wide else None
     return make, narrow, (build.note,) if build.note else ()
-
-
-def check_classes(data: Loaded, source: Source, loss: str, outputs: int) -> None:
-    """Refuse labels that the loss would misread.
-
-    Raises:
-        SpecFileError: Naming the first one and its position.
-    """
-    try:
-        check_labels("y", data.y, LOSSES[loss], outputs)
-    except ValueError as error:
-        raise SpecFileError(f"{source.at('data', 'load')}: {error}") from error
-
-
-def _try(build: Named, options: Mapping[str, Any], data: Loaded, loss: str, source: Source) -> None:
-    with torch.random.fork_rng(devices=[]):
-        module = build("to make the model", options)
-        if not isinstance(module, nn.Module):
-            raise build.wrong("a torch module", type(module).__name__)
-        if module is build("to make the model again", options):
-            raise build.wrong("a new module each time", "the same one")
-        x = data.x[:2]
-
-        def forward() -> Any:
-            with torch.no_grad():
-                return module.eval()(x)
-
-        outputs = Named(forward, f"the model of {build.path}", build.where)(
-            f"on two samples of shape {list(x.shape[1:])} and type {str(x.dtype).removeprefix('torch.')}"
-        )
-    if not isinstance(outputs, Tensor) or outputs.ndim not in (1, 2) or len(outputs) != 2:
-        got = f"shape {list(outputs.shape)}" if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise build.wrong("a model whose outputs are a tensor [sample, out]", got)
-    if not bool(outputs.isfinite().all()):
-        raise build.wrong("a model with finite outputs", "NaN or infinity on two samples")
-    width = 1 if outputs.ndim == 1 else outputs.shape[1]
-    if loss == "ce" and not int(data.y.max()) < width:
-        raise build.wrong(f"a model with at least {int(data.y.max()) + 1} outputs, one a class", f"{width}")
-    if loss == "bce" and width != 1:
-        raise build.wrong("a model with one output, as the loss is bce", f"{width}")
-    check_classes(data, source, loss, width)
-    check_steady(
-        Named(lambda x: _quietly(module, x), f"the model of {build.path}", build.where), data.x[:_TRIED]
-    )
-
-
-def _quietly(module: nn.Module, x: Tensor) -> Tensor:
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        torch.seed()
-        return module.eval()(x)
-
-
-def check_steady(model: Named, x: Num[Tensor, " sample *rest"]) -> None:
-    """Refuse a model whose outputs differ from call to call, or depend on what else is in the batch.
-
-    Args:
-        model: Takes ``x`` and returns outputs, a row a sample.
-        x: A few samples.
-
-    Raises:
-        CalledError: They do, or it raised.
-    """
-
-    def outputs(rows: Tensor) -> np.ndarray:
-        return np.asarray(
-            model("on a few samples, to see whether its outputs are steady", {"x": rows}), np.float64
-        )
-
-    first, again, part = outputs(x), outputs(x), outputs(x[: max(1, len(x) // 2)])
-    if not _alike(first, again):
-        raise CalledError(
-            f"{model.where}: {model.path} gives other outputs when it is asked about the same samples again, in eval"
-            " mode: dropout that is always on (torch.nn.functional.dropout needs training=self.training), or random"
-            " numbers in forward. Nothing can be measured of such a model"
-        )
-    if not _alike(first[: len(part)], part):
-        raise CalledError(
-            f"{model.where}: {model.path} gives other outputs for a sample when other samples are beside it, in eval"
-            " mode: batch normalisation that does not follow eval() and takes the statistics of the batch. What is"
-            " measured of such a model depends on the batch"
-        )
-
-
-def _alike(one: np.ndarray, other: np.ndarray) -> bool:
-    return one.shape == other.shape and np.allclose(
-        one, other, rtol=1e-3, atol=1e-4 * (1 + np.abs(one).max())
-    )
 
 
 def _own(load: Named, options: Mapping[str, Any]) -> Loaded:

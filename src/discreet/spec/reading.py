@@ -6,6 +6,7 @@ A section is a field of the spec's dataclass that is a dataclass itself; its key
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 import types
 import typing
@@ -134,6 +135,8 @@ def _value(kind: Any, value: Any, source: Source, at: tuple[str, ...]) -> Any:
 
 def _scalar(kind: Any, value: Any, source: Source, at: tuple[str, ...]) -> Any:
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise _unexpected("a finite number", value, source, at)
         return float(value)
     if isinstance(value, bool) and kind is not bool:
         raise _unexpected(_WORDS[kind], value, source, at)
