@@ -20,10 +20,12 @@ if util.find_spec("torch") is not None:
     from discreet.auditing_spec import Done, audit_spec
     from discreet.auditing_spec.members import read_rows
     from discreet.auditing_spec.outputs import FLOOR, logits_of
+    from discreet.auditing_spec.preparing import prepare
     from discreet.auditing_spec.state_files import natural
     from discreet.records import read_all
     from discreet.report import render
     from discreet.spec import AuditSpec, CalledError, SpecFileError, read
+    from discreet.store import Store
 
 SAMPLES = 300
 CODE = """
@@ -455,3 +457,28 @@ def test_onnx_runtime_quantizes_what_ships(folder: Path) -> None:
     kept = {path: path.stat().st_mtime_ns for path in (folder / "run" / "onnx").iterdir()}
     assert carry_out(folder, TRAINED).audit.to_json() == done.audit.to_json()
     assert {path: path.stat().st_mtime_ns for path in (folder / "run" / "onnx").iterdir()} == kept
+
+
+@pytest.mark.parametrize(
+    ("copy", "group", "trained", "there"),
+    [
+        ("x[3] = x[250]", "np.arange(300)", 2, 2),
+        ("x[3] = x[250]", "np.where(np.arange(300) == 250, 3, np.arange(300))", 0, 2),
+        ("x[3] = x[4]", "np.arange(300)", 2, 0),  # of the runs that are there, both are members of one
+        ("x[3] = x[150]", "np.arange(300)", 2, 2),
+    ],
+)
+def test_samples_that_are_copies_are_counted(
+    folder: Path, copy: str, group: str, trained: int, there: int
+) -> None:
+    checkpoints(folder, epochs=2)
+    code = CODE.replace("    return x, np", f"    {copy}\n    y = np")
+    code = code.replace("\n\ndef build", f"\n    return {{'x': x, 'y': y, 'group': {group}}}\n\ndef build")
+    (folder / "mine.py").write_text(code)
+    fitted = SPEC.replace("[checkpoints]\nfiles", "#").replace("members =", "#")
+    for text, copies in ((SPEC, there), (fitted, trained)):
+        (folder / "spec.toml").write_text(text)
+        spec, source = read(folder / "spec.toml", AuditSpec)
+        notes = prepare(spec, source, Store(folder / "kept"), 1).notes
+        told = [note.partition(" have")[0] for note in notes if "have the same inputs" in note]
+        assert told == ([f"{copies} of 300 samples"] if copies else [])

@@ -8,12 +8,23 @@ from typing import Any
 import numpy as np
 
 from discreet._types import Int
+from discreet._words import whole
+from discreet.copies import told_apart
 from discreet.runs.dealing import Parts, deal
 from discreet.runs.following import FULL, Panel
 from discreet.spec import AuditSpec, Loaded, Source, SpecFileError
 from discreet.store.content import content_hash
 
-__all__ = ["counts_of", "deal_parts", "family_of", "panel_of", "signals_of", "variants_of"]
+__all__ = [
+    "copies_of",
+    "counts_of",
+    "deal_parts",
+    "family_of",
+    "groups_of",
+    "panel_of",
+    "signals_of",
+    "variants_of",
+]
 
 _CLASSES = ("loss", "margin", "confidence", "entropy", "modified_entropy")
 _LEARN = ("neural", "all")  # attacks that read raw outputs
@@ -84,6 +95,23 @@ def variants_of(spec: AuditSpec) -> dict[str, str]:
     return {FULL: FULL} | spec.variants.named
 
 
+def copies_of(data: Loaded, played: Int[np.ndarray, " sample"]) -> tuple[str, ...]:
+    """What a reader must know of samples with the same inputs.
+
+    Args:
+        data: The samples.
+        played: A number for the part of each.
+    """
+    found = told_apart(data.x, played)
+    if not found:
+        return ()
+    return (
+        f"{whole(found)} of {whole(len(data.y))} samples have the same inputs as one that may play another part. A"
+        " non-member that is a copy of a member looks like one: attacks look weaker than they are, and r and task"
+        " performance are measured on some samples that were trained on. Give copies one group, or leave them out.",
+    )
+
+
 def counts_of(data: Loaded, parts: Parts) -> dict[str, int]:
     """How many samples went where."""
     return {
@@ -95,6 +123,12 @@ def counts_of(data: Loaded, parts: Parts) -> dict[str, int]:
     }
 
 
+def groups_of(data: Loaded) -> Int[np.ndarray, " sample"]:
+    """The number of the group of each sample; where there are none, each is alone."""
+    family = family_of(data)
+    return np.arange(len(data.y)) if family is None else family
+
+
 def deal_parts(spec: AuditSpec, source: Source, data: Loaded) -> Parts:
     """Deal the samples out to their parts.
 
@@ -102,7 +136,7 @@ def deal_parts(spec: AuditSpec, source: Source, data: Loaded) -> Parts:
         SpecFileError: Too few of them.
     """
     family = family_of(data)
-    group = np.arange(len(data.y)) if family is None else family
+    group = groups_of(data)
     pairs = (spec.budget.runs + spec.budget.shadows) // 2
     try:
         parts = deal(group, spec.split.shares, pairs, seed=spec.split.seed)

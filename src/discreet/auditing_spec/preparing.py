@@ -11,7 +11,7 @@ from torch import nn
 from discreet.auditing_spec.estimators import is_estimator
 from discreet.auditing_spec.fitting import check_fit
 from discreet.auditing_spec.onnx_quantized import NAMES, QuantizedUnit
-from discreet.auditing_spec.panels import counts_of, deal_parts, panel_of, variants_of
+from discreet.auditing_spec.panels import copies_of, counts_of, deal_parts, groups_of, panel_of, variants_of
 from discreet.auditing_spec.preparing_others import prepare_estimator, prepare_existing
 from discreet.auditing_spec.training import built_in, by_fit, units_of
 from discreet.auditing_spec.work import Prepared, Work
@@ -108,7 +108,7 @@ def _trained(
         work,
         units,
         1 if recipe is None else workers,
-        (*data.notes, *notes),
+        (*copies_of(data, groups_of(data)), *data.notes, *notes),
         counts_of(data, parts),
         (*panel.variants, *(NAMES[kind] for kind in kinds)),
     )

@@ -16,7 +16,16 @@ from discreet.auditing_spec.existing import FilesUnit, sha_of
 from discreet.auditing_spec.fitting import check_fit
 from discreet.auditing_spec.members import members_of
 from discreet.auditing_spec.onnx_files import ONNX, DeployedUnit, run_onnx, size_of
-from discreet.auditing_spec.panels import counts_of, deal_parts, family_of, panel_of, signals_of, variants_of
+from discreet.auditing_spec.panels import (
+    copies_of,
+    counts_of,
+    deal_parts,
+    family_of,
+    groups_of,
+    panel_of,
+    signals_of,
+    variants_of,
+)
 from discreet.auditing_spec.state_files import find, read_state
 from discreet.auditing_spec.work import Prepared, Unit, Work
 from discreet.bank.code import code_of
@@ -82,6 +91,7 @@ def prepare_estimator(
     notes = [
         f"The model is a {kind}, no torch module: it is judged by attacks alone. It is not quantized, and it has one"
         " checkpoint, so that there is no r.",
+        *copies_of(data, groups_of(data)),
         *data.notes,
         *(each.note for each in (build, fit) if each is not None and each.note),
     ]
@@ -137,7 +147,7 @@ def prepare_existing(
         work,
         tuple(units),
         1,
-        (*_notes(panel, files, deployed, member), *data.notes, *notes),
+        (*_notes(panel, files, deployed, member), *_copies(data, member), *data.notes, *notes),
         _counts(data, panel, member),
         variants,
         {ONNX: size_of(deployed[0])} if deployed else {},
@@ -258,6 +268,12 @@ def _notes(
             f"r and task performance are measured on {len(panel.evaluation)} samples that no run was trained on."
         )
     return told
+
+
+def _copies(data: Loaded, member: Bool[np.ndarray, "run sample"] | None) -> tuple[str, ...]:
+    if member is None:
+        return ()
+    return copies_of(data, np.unique(member, axis=1, return_inverse=True)[1].ravel())
 
 
 def _counts(data: Loaded, panel: Panel, member: Bool[np.ndarray, "run sample"] | None) -> dict[str, int]:

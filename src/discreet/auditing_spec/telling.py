@@ -96,8 +96,9 @@ def _of_training(prepared: Prepared, release: Record) -> Iterator[str]:
             "are judged on the training samples."
         )
         return
+    alone = "" if work.spec.variants.onnxruntime else " that nothing else uses"
     chosen_by = (
-        f"the one of lowest loss on {whole(len(parts.validation))} validation samples that nothing else uses"
+        f"the one of lowest loss on {whole(len(parts.validation))} validation samples{alone}"
         if len(parts.validation)
         else "the last one"
     )
