@@ -192,6 +192,18 @@ def test_a_gate_that_cannot_be_judged_is_told_before_anything_trains(
         audit_spec(spec, source, folder / "run", workers=1)
 
 
+def test_a_folder_with_files_of_others_is_left_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(folder)
+    (folder / "mine").mkdir()
+    (folder / "mine" / "audit.json").write_text('{"mine": 1}')
+    assert entry.run(["audit", str(path), "--folder", str(folder / "mine")]) == 2
+    assert "no earlier audit of a spec wrote the audit.json in it, which would be lost" in capsys.readouterr().err
+    assert [each.name for each in (folder / "mine").iterdir()] == ["audit.json"]
+    assert (folder / "mine" / "audit.json").read_text() == '{"mine": 1}'
+
+
 def test_a_path_to_a_file_is_no_dotted_path(folder: Path) -> None:
     spec, source = read(write(folder, spec=SPEC.replace("mine:load", "../mine.py:load")), AuditSpec)
     with pytest.raises(

@@ -83,6 +83,7 @@ def audit_spec(
     Raises:
         SpecFileError, CalledError: The spec does not fit the data, or code that it names failed.
         StoreError: The folder is in use or cannot be written.
+        FileExistsError: It holds files of others that would be overwritten.
     """
     from discreet.auditing import audit_attacks
     from discreet.report import write
@@ -90,6 +91,7 @@ def audit_spec(
     begun = time.monotonic() if started is None else started
     until = begun + 60 * spec.budget.minutes if spec.budget.minutes else float("inf")
     store = Store(folder)
+    _check_folder(store.folder)
     with store.lock():
         progress("reading the data", 0.0)
         prepared = prepare(spec, source, store, workers)
@@ -115,6 +117,18 @@ def audit_spec(
     verdict = _judge(spec, store, audit)
     progress("done", 1.0)
     return Done(audit, verdict, tuple(unit.name for unit in left))
+
+
+def _check_folder(folder: Path) -> None:
+    if (folder / "plan.json").exists() and (folder / "manifest.json").exists():
+        return
+    for name in ("plan.json", "audit.json", "report.html", "exposed.csv", "gate.json"):
+        if (folder / name).exists():
+            raise FileExistsError(
+                17,
+                f"no earlier audit of a spec wrote the {name} in it, which would be lost; give another --folder",
+                str(folder),
+            )
 
 
 def _plan(prepared: Prepared) -> None:
