@@ -199,9 +199,24 @@ def test_a_folder_with_files_of_others_is_left_alone(
     (folder / "mine").mkdir()
     (folder / "mine" / "audit.json").write_text('{"mine": 1}')
     assert entry.run(["audit", str(path), "--folder", str(folder / "mine")]) == 2
-    assert "no earlier audit of a spec wrote the audit.json in it, which would be lost" in capsys.readouterr().err
+    assert (
+        "no earlier audit of a spec wrote the audit.json in it, which would be lost"
+        in capsys.readouterr().err
+    )
     assert [each.name for each in (folder / "mine").iterdir()] == ["audit.json"]
     assert (folder / "mine" / "audit.json").read_text() == '{"mine": 1}'
+
+
+def test_functions_may_import_from_the_specs_folder_as_they_run(folder: Path) -> None:
+    code = CODE.replace("    optimizer = ", "    from beside import epochs\n    optimizer = ")
+    path = write(folder, code.replace("epochs=4", "many=4"), SPEC.replace("runs = 4", "runs = 2"))
+    (folder / "beside.py").write_text("epochs = 3\n")
+    spec, source = read(path, AuditSpec)
+    before = list(sys.path)
+    (analysis,) = audit_spec(spec, source, folder / "run", workers=1).audit.analyses
+    assert {row.checkpoints for row in analysis.ranking.variants} == {3}
+    assert sys.path == before
+    sys.modules.pop("beside")
 
 
 def test_a_path_to_a_file_is_no_dotted_path(folder: Path) -> None:

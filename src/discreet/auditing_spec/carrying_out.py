@@ -28,7 +28,7 @@ from discreet.runs.analysis import Evidence, analyse, look_beside
 from discreet.runs.following import measure_storage
 from discreet.runs.keeping import load_weights
 from discreet.runs.units import Tick, do_units
-from discreet.spec import AuditSpec, Source
+from discreet.spec import AuditSpec, Source, importable
 from discreet.store import Store
 from discreet.summary import summarize
 
@@ -92,7 +92,7 @@ def audit_spec(
     until = begun + 60 * spec.budget.minutes if spec.budget.minutes else float("inf")
     store = Store(folder)
     _check_folder(store.folder)
-    with store.lock():
+    with store.lock(), importable(source.folder):
         progress("reading the data", 0.0)
         prepared = prepare(spec, source, store, workers)
         check_gate(prepared, source)

@@ -11,6 +11,7 @@ from discreet.auditing_spec.training import TrainingUnit
 from discreet.auditing_spec.work import Unit
 from discreet.backends import Backend
 from discreet.backends.keeping import make_elsewhere, moved
+from discreet.spec import importable
 from discreet.store import Store
 
 __all__ = ["can_travel", "do_elsewhere"]
@@ -57,4 +58,5 @@ def do_elsewhere(
 
 def _do(units: tuple[Any, ...], number: int, store: Store) -> None:
     unit = units[number]
-    replace(unit, work=moved(unit.work, store)).do(lambda count=1: None)
+    with importable(unit.work.source.folder):
+        replace(unit, work=moved(unit.work, store)).do(lambda count=1: None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from discreet.spec._errors import CalledError, SpecFileError
 from discreet.spec.audit_sections import AuditSpec
-from discreet.spec.calls import Named, named
+from discreet.spec.calls import Named, importable, named
 from discreet.spec.loading import Loaded, load_data, load_model
 from discreet.spec.reading import Source, read
 from discreet.spec.schema import schema
@@ -21,6 +21,7 @@ __all__ = [
     "Source",
     "SpecFileError",
     "Train",
+    "importable",
     "load_data",
     "load_model",
     "named",

@@ -10,7 +10,8 @@ import importlib
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from discreet._find import near
 from discreet.spec._errors import CalledError, SpecFileError
 from discreet.spec.reading import Source
 
-__all__ = ["Named", "named"]
+__all__ = ["Named", "importable", "named"]
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -101,12 +102,22 @@ def named(path: str, source: Source, *key: str) -> Named:
     return Named(found, path, where, _note(module, path, source))
 
 
+@contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """A folder as the first place of modules, for what functions import while they run."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
 def _module(name: str, source: Source, where: str) -> Any:
     folder = str(source.folder)
-    sys.path.insert(0, folder)
     try:
-        importlib.invalidate_caches()
-        module = importlib.import_module(name)
+        with importable(source.folder):
+            importlib.invalidate_caches()
+            module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise SpecFileError(
@@ -121,8 +132,6 @@ def _module(name: str, source: Source, where: str) -> Any:
         raise CalledError(
             f"{where}: importing {name!r} raised {type(error).__name__}: {error}{hint}", _shown(error)
         ) from error
-    finally:
-        sys.path.remove(folder)
     own = source.folder.joinpath(*name.split("."))
     mine = next((each for each in (own.with_suffix(".py"), own / "__init__.py") if each.is_file()), None)
     file = getattr(module, "__file__", None)
