@@ -200,6 +200,9 @@ def test_the_indicator_of_few_bits_is_shown_and_judged() -> None:
     assert verdict["even losses lower the leak of 2 bits (ours)"] == "does not"
     page = safecompress_page.to_markdown(study)
     assert "| 0.01000 (0.00500 to 0.02000) | yes | 3, 4, 5 |" in page
+    low = replace(cells[0], history={**cells[0].history, "r": {**r, "low": 0.0}})
+    page = safecompress_page.to_markdown(SafeStudy(SafeScale({"tab20": 3}, True), 0, (low,), ()))
+    assert "| 0.01000 (0.00000 to 0.02000) | no | 3, 4, 5 |" in page
     undefined = replace(
         cells[0], history={"r": {**r, "r": None}, "r_of_run": [None, 0.1, 0.1], "best": [1, 2, 3]}
     )

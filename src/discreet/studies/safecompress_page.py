@@ -173,7 +173,7 @@ def _bits(task: str, cells: Sequence[Cell]) -> list[str]:
         r = cell.history["r"]
         figures = " | ".join(_show(cell.found[key]) for key in ("task", "mia", "tm"))
         told = "–" if r["r"] is None else f"{r['r']:.5f} ({r['low']:.5f} to {r['high']:.5f})"
-        above = r["r"] is not None and r["r"] > r["resolution"]
+        above = r["r"] is not None and r["low"] > 0
         best = ", ".join(str(each) for each in cell.history["best"])
         lines.append(f"| {cell.row.name} | {figures} | {told} | {'yes' if above else 'no'} | {best} |")
     return [*lines, ""]
