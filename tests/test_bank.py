@@ -254,6 +254,30 @@ def test_code_has_one_hash_in_every_process() -> None:
     assert len(set(found.pop().split())) == 4
 
 
+def test_modules_that_a_function_imports_as_it_runs_are_in_its_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from discreet.bank.code import code_of
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own_outer.py").write_text("from own_inner import step\n")
+    (tmp_path / "own_inner.py").write_text("step = 1\n")
+
+    def fit() -> object:
+        from own_outer import step  # pyright: ignore[reportMissingImports]
+
+        return step
+
+    first = code_of(fit)
+    assert code_of(fit) == first
+    fit()
+    assert code_of(fit) == first  # whether they are imported already or not
+    (tmp_path / "own_inner.py").write_text("step = 2\n")
+    assert code_of(fit) != first
+    for name in ("own_outer", "own_inner"):
+        sys.modules.pop(name)
+
+
 def test_a_loss_and_a_query_are_known_by_their_code(tmp_path: Path) -> None:
     x, y = data(24)
     made = []

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from discreet.bank.imported import imported
+
 __all__ = ["code_of"]
 
 _INSTALLED = tuple(
@@ -120,6 +122,8 @@ class _Reader:
 
     def _code(self, code: CodeType, globals_: Mapping[str, Any]) -> None:
         self.put(code.co_name, code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars)
+        if modules := imported(code, str(globals_.get("__package__") or ""), _INSTALLED):
+            self._all(part for pair in modules.items() for part in pair)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 self._code(constant, globals_)

@@ -84,9 +84,10 @@ def compress(
     from discreet._json import loads, save
     from discreet.compressing import compress as run
     from discreet.report.compressed import compressed
+    from discreet.spec import importable
 
     try:
-        with output.progress() as progress:
+        with importable(source.folder), output.progress() as progress:
             told = run(spec, source, where, progress=progress, started=started)
     except CalledError as error:
         if error.shown:
