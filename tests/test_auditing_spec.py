@@ -182,6 +182,7 @@ def test_a_time_budget_leaves_runs_for_the_next_call(folder: Path, no_page: None
     cut = audit_spec(short, source, folder / "run", workers=1, started=time.monotonic() - 120)
     assert cut.left == ("run 1", "run 2", "run 3")
     assert any("time budget ended before: run 1, run 2 and run 3" in note for note in cut.audit.notes)
+    assert any("complementary halves; run 1 of them is not there yet." in note for note in cut.audit.notes)
     whole = audit_spec(spec, source, folder / "run", workers=1)
     assert whole.left == ()
     fresh = audit_spec(spec, source, folder / "fresh", workers=1)

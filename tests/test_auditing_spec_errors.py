@@ -256,5 +256,7 @@ def test_options_for_the_other_kind_of_argument(folder: Path, capsys: pytest.Cap
     path = write(folder)
     assert entry.run(["audit", str(path), "--attack", "loss"]) == 2
     assert "--attack: it is for run directories; a spec says it under [attacks]" in capsys.readouterr().err
+    assert entry.run(["audit", str(path), "--time-budget", "inf"]) == 2
+    assert "--time-budget: expected minutes, or 0 for no limit, got inf" in capsys.readouterr().err
     assert entry.run(["audit", str(folder), "--time-budget", "3"]) == 2
     assert "--folder, --time-budget, --device, --precision: they are for specs" in capsys.readouterr().err

@@ -84,9 +84,16 @@ def notes_of(prepared: Prepared, release: Record, left: Sequence[Unit]) -> Itera
 def _of_training(prepared: Prepared, release: Record) -> Iterator[str]:
     work, parts = prepared.work, prepared.work.dealt
     runs = len(release.runs)
+    alone = sorted({int(run) ^ 1 for run in release.runs} - {int(run) for run in release.runs})
+    each = (
+        f"; {listing([f'run {run}' for run in alone])} of them {'is' if len(alone) == 1 else 'are'} not there yet."
+        if alone
+        else ", so each sample is a member of half of the runs."
+    )
+    subject = "The one run" if runs == 1 else f"Each of {runs} runs"
     yield (
-        f"Each of {runs} runs trains on half of {whole(len(parts.training))} samples, {whole(parts.n_train)} of "
-        "them; runs come in pairs with complementary halves, so each sample is a member of half of the runs."
+        f"{subject} trains on half of {whole(len(parts.training))} samples, {whole(parts.n_train)} of them; runs come"
+        f" in pairs with complementary halves{each}"
     )
     steps = sorted(set(release.step.tolist()))
     span = f"checkpoint {steps[0]:g}" if len(steps) == 1 else f"checkpoints {steps[0]:g} to {steps[-1]:g}"

@@ -152,10 +152,11 @@ def _changed(spec: AuditSpec, changes: Mapping[str, Any]) -> AuditSpec:
     """The spec with what the command line says instead."""
     from dataclasses import replace
 
+    from discreet.cli.output import minutes
     from discreet.device import Device
 
     if changes["time_budget"] is not None:
-        spec = replace(spec, budget=replace(spec.budget, minutes=changes["time_budget"]))
+        spec = replace(spec, budget=replace(spec.budget, minutes=minutes(changes["time_budget"])))
     name, precision = changes["device"], changes["precision"]
     if name is None and precision is None:
         return spec

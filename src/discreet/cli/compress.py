@@ -78,7 +78,7 @@ def compress(
     if time_budget is not None:
         from dataclasses import replace
 
-        spec = replace(spec, budget=replace(spec.budget, minutes=time_budget))
+        spec = replace(spec, budget=replace(spec.budget, minutes=output.minutes(time_budget)))
     where = folder or Path(path.stem)
     output.check_folder(where)
     from discreet._json import loads, save

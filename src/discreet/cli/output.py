@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ __all__ = [
     "check_file",
     "check_folder",
     "console",
+    "minutes",
     "progress",
     "say",
     "table",
@@ -59,6 +61,17 @@ def check_apart(outputs: Sequence[Path | None], inputs: Sequence[Path] = ()) -> 
         if path.resolve() in taken:
             raise OSError(22, "this file is read or written already; name another one", str(path))
         taken.add(path.resolve())
+
+
+def minutes(budget: float) -> float:
+    """A time budget as given on the command line.
+
+    Raises:
+        ValueError: It is not finite.
+    """
+    if not isfinite(budget):
+        raise ValueError(f"--time-budget: expected minutes, or 0 for no limit, got {budget:g}")
+    return budget
 
 
 def check_folder(path: Path) -> None:
