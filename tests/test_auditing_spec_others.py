@@ -313,6 +313,28 @@ def test_classifiers_of_other_libraries(folder: Path, name: str, classes: int) -
     assert done.audit.summary[0].startswith("By attacks alone: each run has one checkpoint of `model`")
 
 
+OWN = """
+class Own:
+    def fit(self, x, y):
+        self.classes_ = np.unique(y)
+        return self
+    def predict_proba(self, x):
+        np.zeros(2) / np.zeros(2)
+        found = 1 / (1 + np.exp(-x[:, 0]))
+        return np.stack([1 - found, found], axis=1)
+
+def build():
+    return Own()
+
+def other():"""
+
+
+def test_a_classifier_of_ones_own_may_warn_of_numbers_that_it_does_not_use(folder: Path) -> None:
+    (folder / "mine.py").write_text(CODE.replace("def build(hidden=8):", OWN))
+    done = carry_out(folder, FITTED.format(classes=2, loss="bce").replace("runs = 4", "runs = 2"))
+    assert auc_of(done, "model") == pytest.approx(0.5)  # it learns nothing, and is one model for all runs
+
+
 def test_one_classifier_for_all_runs_is_refused(folder: Path) -> None:
     pytest.importorskip("sklearn")
     made = "from sklearn.linear_model import LogisticRegression\nONE = LogisticRegression(warm_start=True)\n"

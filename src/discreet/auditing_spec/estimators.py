@@ -128,7 +128,8 @@ class EstimatorUnit:
         where = Named(
             lambda: ask(model, x, classes, panel.task), f"the model of {self.build.path}", self.build.where
         )
-        outputs, kind = where(f"for its outputs on {len(x)} samples")
+        with np.errstate(all="ignore"):  # what is not finite is refused by what reads it
+            outputs, kind = where(f"for its outputs on {len(x)} samples")
         return record_of(
             panel, at, str(self.number), 1.0, {MODEL: outputs}, member, which=which, about={"outputs": kind}
         )
