@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,8 @@ class Batches:
     """Samples in batches of any form.
 
     Attributes:
-        parts: Batches, whose tensors have a leading axis of samples.
+        parts: Batches, whose tensors have a leading axis of samples. A list, or a sequence that reads a batch when
+            asked for it: the next one is then read while this one is computed on.
         ask: ``(module, batch) -> outputs`` [sample] or [sample, out]. It is given a copy of the module, in eval mode
             and without gradients, and moves the batch to where that is.
 
@@ -55,7 +57,7 @@ class Batches:
     def outputs(self, module: nn.Module) -> Tensor:
         """Raw outputs [sample, out] on the CPU, of a module that is in eval mode already."""
         with torch.no_grad():
-            return torch.cat([columns(self.ask(module, part)).detach().cpu() for part in self.parts])
+            return torch.cat([columns(self.ask(module, part)).detach().cpu() for part in _ahead(self.parts)])
 
     def digest(self) -> str:
         """SHA-256 of all tensors, in their order."""
@@ -66,6 +68,20 @@ class Batches:
                 whole.update(f"{tuple(value.shape)}{value.dtype};".encode())
                 whole.update(value.reshape(-1).view(torch.uint8).numpy().data)
         return whole.hexdigest()
+
+
+def _ahead(parts: Sequence[Any]) -> Iterator[Any]:
+    """All of them; of what is not in memory the next one is read meanwhile."""
+    if isinstance(parts, list | tuple):
+        yield from parts
+        return
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(parts.__getitem__, 0)
+        for following in range(1, len(parts) + 1):
+            part = coming.result()
+            if following < len(parts):
+                coming = reader.submit(parts.__getitem__, following)
+            yield part
 
 
 def tensors_of(batch: Any) -> Iterator[Tensor]:
