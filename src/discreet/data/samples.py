@@ -33,7 +33,7 @@ class Samples:
         counts: How many rows there were, and why some are not here.
     """
 
-    x: Float[np.ndarray, "sample feature"]
+    x: Float[np.ndarray, " sample *feature"]
     y: Int[np.ndarray, " sample"]
     classes: tuple[str, ...]
     name: str

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from discreet._types import Int
+from discreet._types import Int, Num
 from discreet.data.samples import DataError, Samples
 
 __all__ = ["load", "read"]
@@ -61,7 +61,7 @@ def load(folder: str | Path) -> Samples:
 
 def read(
     path: Path,
-) -> tuple[Int[np.ndarray, "sample 3 high wide"], Int[np.ndarray, " sample"], tuple[str, ...]]:
+) -> tuple[Num[np.ndarray, "sample 3 high wide"], Int[np.ndarray, " sample"], tuple[str, ...]]:
     """Pixels (0 to 255, in eight bits), labels and class names of an archive, training pictures first.
 
     Raises:
