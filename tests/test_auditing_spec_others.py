@@ -346,6 +346,18 @@ def test_one_classifier_for_all_runs_is_refused(folder: Path) -> None:
         carry_out(folder, FITTED.format(classes=2, loss="bce"))
 
 
+def test_a_device_is_for_what_pytorch_runs(folder: Path) -> None:
+    (folder / "mine.py").write_text(CODE.replace("def build(hidden=8):", OWN))
+    asked = '\n[device]\nprecision = "mixed"\n'
+    words = "expected no device and precision for {}, which PyTorch does not run, got device '', precision 'mixed'"
+    with pytest.raises(
+        SpecFileError, match=rf"\[device\]: {words.format('a classifier of another library')}"
+    ):
+        carry_out(folder, FITTED.format(classes=2, loss="bce") + asked)
+    with pytest.raises(SpecFileError, match=rf"\[device\]: {words.format('an ONNX file alone')}"):
+        carry_out(folder, ONNX + asked)
+
+
 def test_margins_and_probabilities_give_the_same_losses() -> None:
     from sklearn.linear_model import LogisticRegression
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from discreet.batches import Batches
 from discreet.device import Device
 from discreet.forward import stack_of
 from discreet.hidden import penultimate
@@ -83,6 +84,14 @@ def test_a_recorder_says_where_it_measured() -> None:
         recorder.step(module)
     assert "precision" not in plain.record().about
     assert (mixed.record().about["device"], mixed.record().about["precision"]) == ("cpu", "mixed")
+
+
+def test_batches_are_measured_where_the_model_is() -> None:
+    batches = Batches([torch.zeros(4, 8)], lambda module, batch: module(batch))
+    with pytest.raises(
+        ValueError, match="on: batches are measured where the model is, as it computes; expected none"
+    ):
+        Recorder(batches, torch.zeros(4).long(), ["sign"], task="ce", on=Device(precision="mixed"))
 
 
 @pytest.mark.parametrize(

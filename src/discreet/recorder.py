@@ -48,7 +48,7 @@ class Recorder:
         about: JSON to keep with the record, such as ``n_train`` or a seed.
         dtype: Of loss and margin, ``"float32"`` or ``"float64"``; both are computed in float64.
         workers: Threads; None: one a core. Results do not depend on it.
-        on: Where forward passes run, and how precisely; by default where the model is.
+        on: Where forward passes run, and how precisely; by default where the model is. Not for ``Batches``.
 
     Raises:
         ValueError: A quantizer twice, another number of labels than samples, or a setting out of range.
@@ -87,6 +87,10 @@ class Recorder:
         if len(x) != len(y):
             raise ValueError(f"y: expected one label for each of {len(x)} samples, got {len(y)}")
         self.runs = (run,) if isinstance(run, str) else tuple(run)
+        if isinstance(x, Batches) and on != Device():
+            raise ValueError(
+                f"on: batches are measured where the model is, as it computes; expected none, got {on}"
+            )
         self.quantizers = _named(quantizers)
         self.task, self.every, self.model, self.workers = task, every, model, workers
         self.on = on

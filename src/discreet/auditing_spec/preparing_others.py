@@ -57,6 +57,7 @@ def prepare_estimator(
     """
     if model is build("to make the model again", spec.model.options):
         raise build.wrong("a new classifier each time", "the same one")
+    _no_device(spec, source, "a classifier of another library")
     if spec.train.kind == "mse":
         raise SpecFileError(f"{source.at('train', 'loss')}: expected bce or ce for a classifier, got mse")
     if spec.variants.onnxruntime:
@@ -119,6 +120,8 @@ def prepare_existing(
     Raises:
         SpecFileError: No such files, checkpoints of another architecture, or membership that does not fit.
     """
+    if architecture is None:
+        _no_device(spec, source, "an ONNX file alone")
     files = [_found(entry, source, "checkpoints", "files") for entry in spec.checkpoints.files]
     deployed = _found(spec.model.onnx, source, "model", "onnx") if spec.model.onnx else []
     if files and deployed and len(deployed) != len(files):
@@ -202,6 +205,15 @@ def _panel(
         workers=None,
         on=spec.device,
     )
+
+
+def _no_device(spec: AuditSpec, source: Source, what: str) -> None:
+    """Refuse a device for what PyTorch does not run."""
+    if told := spec.device.to_json():
+        raise SpecFileError(
+            f"{source.at('device')}: expected no device and precision for {what}, which PyTorch does not run, got"
+            f" {', '.join(f'{name} {value!r}' for name, value in told.items())}"
+        )
 
 
 def _found(pattern: str, source: Source, *key: str) -> list[Path]:
