@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import metadata
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from discreet._types import Int
 from discreet.auditing_spec.fitting import seeded
 from discreet.auditing_spec.outputs import FLOOR, Logits, logits_of, record_of
-from discreet.auditing_spec.work import Work
+from discreet.auditing_spec.work import OneRecordEach, Work
 from discreet.model_seeds import init_seed
 from discreet.records import Record
 from discreet.runs.units import Tick
@@ -28,7 +27,7 @@ _ALIKE = 1e-4  # how near the probabilities of margins must be to those that the
 
 
 @dataclass(frozen=True, eq=False)
-class EstimatorUnit:
+class EstimatorUnit(OneRecordEach):
     """One run of a classifier. See ``Unit``. The classifier is not kept: that takes a pickle.
 
     Attributes:
@@ -49,13 +48,8 @@ class EstimatorUnit:
         """See ``Unit``."""
         return f"run {self.number}"
 
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """See ``Unit``."""
-        return (str(self.number),)
-
-    @cached_property
-    def _kept(self) -> tuple[str, str]:
+    def kept(self) -> tuple[str, str]:
+        """See ``OneRecordEach``."""
         store, panel = self.work.store, self.work.panel
         content = {
             "content": self.work.content,
@@ -68,21 +62,6 @@ class EstimatorUnit:
             store.key(f"trajectory/{name}", evaluation=panel.evaluation, **content),
             store.key(f"release/{name}", released=panel.released, which=panel.which, **content),
         )
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """See ``Unit``."""
-        return self._kept
-
-    @property
-    def trajectory(self) -> tuple[str, ...]:
-        """See ``Unit``."""
-        return self._kept[:1]
-
-    @property
-    def release(self) -> tuple[str, ...]:
-        """See ``Unit``."""
-        return self._kept[1:]
 
     def do(self, tick: Tick) -> None:
         """See ``Unit``."""

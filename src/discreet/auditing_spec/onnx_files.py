@@ -16,7 +16,7 @@ from discreet._types import Bool, Int, Num
 from discreet.artefacts.onnx_file import load_onnx
 from discreet.auditing_spec.existing import sha_of
 from discreet.auditing_spec.outputs import Logits, logits_of, record_of
-from discreet.auditing_spec.work import Work
+from discreet.auditing_spec.work import OneRecordEach, Work
 from discreet.runs.units import Tick
 
 __all__ = ["ONNX", "DeployedUnit", "run_onnx", "size_of"]
@@ -29,7 +29,7 @@ _TYPES |= {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)"
 
 
 @dataclass(frozen=True, eq=False)
-class DeployedUnit:
+class DeployedUnit(OneRecordEach):
     """A deployed file of one run. See ``Unit``.
 
     Attributes:
@@ -52,13 +52,8 @@ class DeployedUnit:
         """See ``Unit``."""
         return f"file {self.path.name} of run {self.number}"
 
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """See ``Unit``."""
-        return (str(self.number),)
-
-    @cached_property
-    def _kept(self) -> tuple[str, str]:
+    def kept(self) -> tuple[str, str]:
+        """See ``OneRecordEach``."""
         store, panel = self.work.store, self.work.panel
         content = {
             "content": self.work.content,
@@ -74,21 +69,6 @@ class DeployedUnit:
                 f"release/{name}", released=panel.released, member=self.member, which=panel.which, **content
             ),
         )
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """See ``Unit``."""
-        return self._kept
-
-    @property
-    def trajectory(self) -> tuple[str, ...]:
-        """See ``Unit``."""
-        return self._kept[:1]
-
-    @property
-    def release(self) -> tuple[str, ...]:
-        """See ``Unit``."""
-        return self._kept[1:]
 
     def do(self, tick: Tick) -> None:
         """See ``Unit``."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,7 +17,7 @@ from discreet.runs.units import Tick
 from discreet.spec import AuditSpec, Loaded, Source
 from discreet.store import Store
 
-__all__ = ["Prepared", "Unit", "Work"]
+__all__ = ["OneRecordEach", "Prepared", "Unit", "Work"]
 
 
 @runtime_checkable
@@ -55,6 +57,40 @@ class Unit(Protocol):
     def do(self, tick: Tick) -> None:
         """Do it, unless it is done."""
         ...
+
+
+class OneRecordEach(ABC):
+    """Of units of one run with one checkpoint, which leave a trajectory and a release, one record each."""
+
+    number: int
+
+    @abstractmethod
+    def kept(self) -> tuple[str, str]:
+        """Their keys, the trajectory's first."""
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """See ``Unit``."""
+        return (str(self.number),)
+
+    @cached_property
+    def _kept(self) -> tuple[str, str]:
+        return self.kept()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """See ``Unit``."""
+        return self._kept
+
+    @property
+    def trajectory(self) -> tuple[str, ...]:
+        """See ``Unit``."""
+        return self._kept[:1]
+
+    @property
+    def release(self) -> tuple[str, ...]:
+        """See ``Unit``."""
+        return self._kept[1:]
 
 
 @dataclass(frozen=True, eq=False)
