@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from discreet.advantage import advantage, balanced_accuracy
 from discreet.auc import auc
+from discreet.average_precision import average_precision
 from discreet.correlation import ranks, spearman
 from discreet.epsilon import EpsilonBound, epsilon_many_runs, epsilon_one_run
 from discreet.estimate import Estimate
@@ -23,6 +24,7 @@ __all__ = [
     "Roc",
     "advantage",
     "auc",
+    "average_precision",
     "balanced_accuracy",
     "clopper_pearson",
     "compare",

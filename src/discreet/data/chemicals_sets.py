@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from discreet.data.molecule_set import MoleculeSet, molecule_set
 from discreet.data.package_files import read_shipped
 
-__all__ = ["boiling_point", "logp", "melting_point"]
+__all__ = ["FILES", "IDENTIFIERS", "boiling_point", "lines", "logp", "melting_point"]
 
 _ADVICE = "install it with: pip install --no-deps chemicals==1.5.2"
-_NAMES = (
+IDENTIFIERS = (
     "Identifiers/chemical identifiers pubchem large.tsv",
     "Identifiers/chemical identifiers pubchem small.tsv",
 )
 FILES = {
-    _NAMES[0]: "3b9aac5ae8d270bafc9e72a6af5441ce580f0ce444d1dee48dc37e47474b91fc",
-    _NAMES[1]: "21fc5441ba4e159ec3b3993459d7cd0c6d375a1565c7304cc55580e8999ba42e",
+    IDENTIFIERS[0]: "3b9aac5ae8d270bafc9e72a6af5441ce580f0ce444d1dee48dc37e47474b91fc",
+    IDENTIFIERS[1]: "21fc5441ba4e159ec3b3993459d7cd0c6d375a1565c7304cc55580e8999ba42e",
     "Environment/Syrres logP data.csv.gz": "8d087f293b5b0dcd930ecd025ba220499657957b7c26abf64f663f617b0b4d09",
     "Phase Change/OpenNotebook Melting Points.tsv": (
         "a41cec098dce1dd603652342d4a9f0171b2f67625ebe80a1d3ab4b02a52f0bed"
@@ -58,20 +58,21 @@ def boiling_point() -> MoleculeSet:
 
 
 def _set(name: str, path: str, column: int, unit: str) -> MoleculeSet:
-    smiles = {line[1]: line[4] for name in _NAMES for line in _lines(name)}
-    rows = ((smiles[line[0]], float(line[column])) for line in _lines(path)[1:] if line[0] in smiles)
+    smiles = {line[1]: line[4] for name in IDENTIFIERS for line in lines(name)}
+    rows = ((smiles[line[0]], float(line[column])) for line in lines(path)[1:] if line[0] in smiles)
     return molecule_set(
         name,
         "regression",
         rows,
         unit=unit,
-        sha256={each: FILES[each] for each in (*_NAMES, path)},
+        sha256={each: FILES[each] for each in (*IDENTIFIERS, path)},
         licence="MIT (package); the table's own terms apply",
         source=f"Python package chemicals, {path}, SMILES by CAS number from its identifiers",
     )
 
 
-def _lines(path: str) -> list[list[str]]:
+def lines(path: str) -> list[list[str]]:
+    """Cells of a table of the package; the sixth is the rest of its line."""
     data = read_shipped("chemicals", path, FILES[path], _ADVICE)
     text = (gzip.decompress(data) if path.endswith(".gz") else data).decode("utf-8")
     return list(_cells(text))

@@ -14,7 +14,7 @@ from discreet.records import Record
 
 __all__ = ["Worth", "metric_of", "worth"]
 
-_METRICS = {"bce": "auroc", "ce": "accuracy", "mse": "r2"}
+_METRICS = {"bce": "auroc", "ce": "accuracy", "mse": "r2", "lm": "token likelihood"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Worth:
     """Task performance of the same model of each run; higher is better.
 
     Attributes:
-        metric: ``"auroc"``, ``"accuracy"`` or ``"r2"``.
+        metric: ``"auroc"``, ``"accuracy"``, ``"r2"`` or ``"token likelihood"``.
         values: Of each run.
         influence: How much each sample moved it: its squares add up to the variance of the run's figure.
         outputs: For ``"auroc"``: the logit of the positive class, which its interval is taken from.
@@ -48,7 +48,7 @@ class Worth:
         value = float(np.sort(self.values).mean())
         half = spread.quantile(level) * float(np.sqrt(spread.variance))
         low, high = value - half, min(1.0, value + half)
-        if self.metric == "accuracy":
+        if self.metric in ("accuracy", "token likelihood"):
             low = max(0.0, low)
         how = "normal interval, runs x samples crossed"
         return Estimate(value, min(low, value), max(high, value), self.influence.shape[1], level, how)
@@ -65,17 +65,20 @@ def metric_of(task: str) -> str:
 
 
 def worth(record: Record, rows: Int[np.ndarray, " run"], task: str) -> Worth:
-    """Task performance of some models of a record, from their margins, or for ``mse`` their losses.
+    """Task performance of some models of a record, from their margins, or for ``mse`` and ``lm`` their losses.
 
     Args:
         record: Measurements on samples that no run trained on.
         rows: One a run.
         task: ``"bce"``: AUROC; ``"ce"``: accuracy (ties are no hit); ``"mse"``: R², 1 less the mean squared error
-            over the variance of the targets, which is held fixed.
+            over the variance of the targets, which is held fixed; ``"lm"``: the geometric mean likelihood of a token,
+            exp(-mean loss) over texts, which is 1 / perplexity.
 
     Raises:
         ValueError: Equal targets, of which R² is not defined.
     """
+    if task == "lm":
+        return _likelihood(np.asarray(record.signal("loss")[rows], np.float64))
     label = np.asarray(record.signal("label"))
     if task == "bce":
         margin = np.asarray(record.signal("margin")[rows], np.float64)
@@ -94,3 +97,11 @@ def worth(record: Record, rows: Int[np.ndarray, " run"], task: str) -> Worth:
     values = scores.mean(axis=1)
     n = scores.shape[1]
     return Worth(_METRICS[task], values, (scores - values[:, None]) / np.sqrt(n * max(n - 1, 1)))
+
+
+def _likelihood(losses: Float[np.ndarray, "run sample"]) -> Worth:
+    """exp(-mean loss), its influence by the delta method."""
+    mean = losses.mean(axis=1)
+    values, n = np.exp(-mean), losses.shape[1]
+    influence = values[:, None] * (mean[:, None] - losses) / np.sqrt(n * max(n - 1, 1))
+    return Worth(_METRICS["lm"], values, influence)
