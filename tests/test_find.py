@@ -86,7 +86,10 @@ def test_listing_imports_neither_methods_nor_the_package() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     first, second = done.stdout.splitlines()
-    assert first == "('full', 'sign', 'ternary', 'uniform', 'vector') One bit per weight, its sign."
+    assert (
+        first
+        == "('bnb4', 'full', 'hqq', 'sign', 'ternary', 'uniform', 'vector') One bit per weight, its sign."
+    )
     assert second == "[]"
 
 

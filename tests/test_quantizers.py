@@ -263,7 +263,7 @@ def test_weights_on_a_codebook_already_are_kept_exactly() -> None:
         ("vector(block=0)", "block must be a whole number from 1 to 64, got 0"),
         ("vector(seed=-1)", "seed must be a whole number from 0 to 4294967295, got -1"),
         ("sign(scale='max')", "scale must be 'none' or 'absmean', got 'max'"),
-        ("sign(scope='biases')", "scope must be 'all' or 'weights', got 'biases'"),
+        ("sign(scope='biases')", "scope must be 'all', 'weights' or 'linear', got 'biases'"),
         ("sign(granularity='group(0)')", f"{GRANULARITY}, got 'group(0)'"),
         ("sign(granularity='row')", f"{GRANULARITY}, got 'row'"),
     ],

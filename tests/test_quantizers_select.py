@@ -262,7 +262,7 @@ ROW = torch.tensor([0.3, -0.2, 0.7, 0.9])
             lambda g: Multiples(g.sign().double(), 1, zero=False),
             "codes stand for torch.float64 (1, 4) [group, weight], expected torch.float32 (1, 4)",
         ),
-        (lambda g: g.sign(), "encode must return Multiples, Indices or Raw, got Tensor"),
+        (lambda g: g.sign(), "encode must return Affine, Multiples, Indices or Raw, got Tensor"),
         (
             lambda g: Indices(torch.tensor([[0, 1, 2, 0]]), torch.ones(1, 2, 1), 4),
             "codes run from 0 to 2, the codebook has 2 entries",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from discreet._types import Float, Int
-from discreet.quantizers._codes import Codes, Indices, Multiples, Raw
+from discreet.quantizers._codes import Affine, Codes, Indices, Multiples, Raw
 from discreet.quantizers._fields import QuantizerError
 
 __all__ = ["check_codes", "check_finite", "check_levels", "check_reloaded", "check_representable"]
@@ -25,9 +25,9 @@ def check_codes(
     Raises:
         QuantizerError: With the spec and what is wrong.
     """
-    if not isinstance(codes, Multiples | Indices | Raw):
+    if not isinstance(codes, Affine | Multiples | Indices | Raw):
         raise QuantizerError(
-            f"{spec}: encode must return Multiples, Indices or Raw, got {type(codes).__name__}"
+            f"{spec}: encode must return Affine, Multiples, Indices or Raw, got {type(codes).__name__}"
         )
     if promised is not None and (codes.levels is None or codes.levels > promised):
         had = "raw weights" if codes.levels is None else f"codes for {codes.levels}"
@@ -49,8 +49,9 @@ def check_levels(
     promised: int | None,
     spec: str,
     block: int = 1,
+    run: int | None = None,
 ) -> None:
-    """Count the distinct values (or blocks of values) of every group.
+    """Count the distinct values (or blocks of values) of every group, or of every run of ``run`` weights in it.
 
     Groups that were not changed are accepted only if they took no more values than promised already: such
     weights lie on a grid of the promised size. Any other unchanged group means that nothing was quantized.
@@ -58,6 +59,11 @@ def check_levels(
     Raises:
         QuantizerError: Some group holds more than promised.
     """
+    if run is not None and run < after.shape[1]:
+        for start, stop, size in _runs(after.shape[1], run):
+            was, now = (each[:, start:stop].reshape(-1, size) for each in (before, after))
+            check_levels(was, now, promised, spec, block)
+        return
     if promised is None or after.shape[1] // block <= promised:
         return
     counts = _distinct(after, block)
@@ -124,10 +130,17 @@ def check_reloaded(dense: Float[Tensor, "group weight"], codes: Codes, spec: str
 
 
 def _form(codes: Codes) -> tuple[tuple[int, ...], torch.dtype]:
+    if isinstance(codes, Affine):
+        return tuple(codes.codes.shape), codes.dtype
     if isinstance(codes, Indices):
         return (len(codes.index), codes.size), codes.book.dtype
     held = codes.numbers if isinstance(codes, Multiples) else codes.values
     return tuple(held.shape), held.dtype
+
+
+def _runs(width: int, run: int) -> list[tuple[int, int, int]]:
+    whole = width - width % run
+    return [(0, whole, run), *([(whole, width, width - whole)] if whole < width else [])]
 
 
 def _distinct(groups: Float[Tensor, "group weight"], block: int) -> Int[Tensor, " group"]:

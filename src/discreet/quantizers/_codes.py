@@ -1,6 +1,6 @@
 """What a quantizer makes of groups of weights: codes and the few numbers that turn them back into weights.
 
-Three forms cover every method. They read back from stored bytes without the method that made them, so a
+Four forms cover every method. They read back from stored bytes without the method that made them, so a
 packed file needs no code of its own.
 """
 
@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from discreet._types import Float, Int
+from discreet.quantizers._affine import Affine
 from discreet.quantizers._fields import QuantizerError
 from discreet.quantizers._pack import pack, packed_size, unpack
 
-__all__ = ["Codes", "Indices", "Multiples", "Raw", "restore"]
+__all__ = ["Affine", "Codes", "Indices", "Multiples", "Raw", "restore"]
 
 Tensors: TypeAlias = dict[str, Tensor]
 About: TypeAlias = dict[str, Any]
@@ -82,6 +83,12 @@ class Multiples:
         compute = str(self.numbers.dtype).removeprefix("torch.")
         return {"form": "multiples", "largest": self.largest, "zero": self.zero, "compute": compute}, tensors
 
+    def nbytes(self, dtype: torch.dtype) -> int:
+        """Bytes of what is stored of one model."""
+        return packed_size(self.numbers.numel(), self.levels) + (
+            0 if self.scale is None else self.scale.nbytes
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Indices:
@@ -130,6 +137,10 @@ class Indices:
         book = self.book.cpu().contiguous()
         return {"form": "indices"}, {"codes": torch.from_numpy(codes), "book": book}
 
+    def nbytes(self, dtype: torch.dtype) -> int:
+        """Bytes of what is stored of one model."""
+        return packed_size(self.index.numel(), self.levels) + self.book.nbytes
+
 
 @dataclass(frozen=True, eq=False)
 class Raw:
@@ -158,8 +169,12 @@ class Raw:
         """The weights of one model in their own type."""
         return {"form": "raw"}, {"raw": self.values.to("cpu", dtype, copy=True).contiguous()}
 
+    def nbytes(self, dtype: torch.dtype) -> int:
+        """Bytes of what is stored of one model."""
+        return self.values.numel() * dtype.itemsize
 
-Codes: TypeAlias = Multiples | Indices | Raw
+
+Codes: TypeAlias = Affine | Multiples | Indices | Raw
 
 
 def restore(about: Mapping[str, Any], tensors: Mapping[str, Tensor], groups: int, size: int) -> Codes:
@@ -188,7 +203,22 @@ def restore(about: Mapping[str, Any], tensors: Mapping[str, Tensor], groups: int
         blocks = -(-size // book.shape[2])
         codes = _codes(tensors, book.shape[1], groups * blocks)
         return Indices(torch.from_numpy(codes).reshape(groups, blocks), book, size)
+    if form == "affine":
+        return _affine(about, tensors, groups, size)
     raise QuantizerError(f"unknown form of stored weights: {form!r}")
+
+
+def _affine(about: Mapping[str, Any], tensors: Mapping[str, Tensor], groups: int, size: int) -> Affine:
+    count, run = int(about["count"]), int(about["run"])
+    codes = torch.from_numpy(_codes(tensors, count, groups * size).astype(np.uint8)).reshape(groups, size)
+    shape = (groups, -(-size // run))
+    scale = _sized(tensors, "scale", shape)
+    zero = _sized(tensors, "zero", shape) if "zero" in tensors else None
+    table = _sized(tensors, "table", (count,)) if "table" in tensors else None
+    compute = torch.float64 if about["compute"] == "float64" else torch.float32
+    return Affine(
+        codes, count, run, scale, zero, int(about["lowest"]), table, float(about["factor"]), compute
+    )
 
 
 def _codes(tensors: Mapping[str, Tensor], levels: int, count: int) -> Int[np.ndarray, " code"]:

@@ -8,11 +8,11 @@ from typing import Literal
 
 from discreet import _find
 
-__all__ = ["PACKAGE", "Grouped", "QuantizerError", "Scaled", "group_size", "whole"]
+__all__ = ["PACKAGE", "Grouped", "QuantizerError", "Scaled", "group_size", "one_of", "whole"]
 
 PACKAGE = "discreet.quantizers"
 GRANULARITIES = ("model", "tensor", "channel")
-SCOPES = ("all", "weights")
+SCOPES = ("all", "weights", "linear")
 SCALES = ("none", "absmean")
 
 
@@ -30,8 +30,9 @@ class Grouped:
             Inference Security in Post-Training Quantized Models", Table 2, writes it), ``"tensor"``,
             ``"channel"`` (each slice of axis 0; a tensor of fewer than two axes is one channel), or
             ``"group(n)"`` (runs of n weights inside a channel, the last one shorter where n does not divide).
-        scope: ``"all"`` floating parameters, biases too (the paper's setting), or ``"weights"`` of Linear,
-            convolution and embedding layers (of a bare state dict: tensors of two or more axes).
+        scope: ``"all"`` floating parameters, biases too (the paper's setting), ``"weights"`` of Linear,
+            convolution and embedding layers (of a bare state dict: tensors of two or more axes), or weights of
+            ``"linear"`` layers alone (of a bare state dict: tensors of two axes).
     """
 
     granularity: str = "model"
@@ -39,7 +40,7 @@ class Grouped:
 
     def __post_init__(self) -> None:
         group_size(self.granularity)
-        _one_of("scope", self.scope, SCOPES)
+        one_of("scope", self.scope, SCOPES)
 
     def __str__(self) -> str:
         return _find.spec(self, PACKAGE)
@@ -59,7 +60,7 @@ class Scaled(Grouped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _one_of("scale", self.scale, SCALES)
+        one_of("scale", self.scale, SCALES)
 
 
 def group_size(granularity: str) -> Literal["model", "tensor", "channel"] | int:
@@ -83,6 +84,9 @@ def whole(name: str, value: object, low: int, high: int) -> None:
         raise QuantizerError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
 
 
-def _one_of(name: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise QuantizerError(f"{name} must be {' or '.join(map(repr, known))}, got {value!r}")
+def one_of(name: str, value: object, known: tuple[object, ...]) -> None:
+    """Refuse anything but one of the ``known`` values."""
+    if isinstance(value, bool) or value not in known:
+        *others, last = map(repr, known)
+        listed = f"{', '.join(others)} or {last}" if others else last
+        raise QuantizerError(f"{name} must be {listed}, got {value!r}")

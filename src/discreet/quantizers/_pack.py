@@ -13,7 +13,7 @@ _TRITS = 3 ** np.arange(5)
 _PASS = 1 << 16
 
 
-def pack(codes: Int[np.ndarray, " code"], levels: int) -> Num[np.ndarray, " byte"]:
+def pack(codes: Num[np.ndarray, " code"], levels: int) -> Num[np.ndarray, " byte"]:
     """Write codes 0 … levels - 1 as bytes, the lowest bit (or digit) first.
 
     Three levels take 1.6 bits each (3^5 = 243 fits a byte); others take the bits of ``levels - 1``.
@@ -26,7 +26,12 @@ def pack(codes: Int[np.ndarray, " code"], levels: int) -> Num[np.ndarray, " byte
         padded = np.zeros((packed_size(codes.size, levels), 5), dtype=np.int64)
         padded.reshape(-1)[: codes.size] = codes
         return (padded @ _TRITS).astype(np.uint8)
-    places = np.arange(_bits(levels))
+    width = _bits(levels)
+    if 8 % width == 0:
+        padded = np.zeros((packed_size(codes.size, levels), 8 // width), dtype=np.uint8)
+        padded.reshape(-1)[: codes.size] = codes
+        return np.bitwise_or.reduce(padded << np.arange(0, 8, width, dtype=np.uint8), axis=1)
+    places = np.arange(width)
     passes = [codes[start : start + _PASS] for start in range(0, codes.size, _PASS)]
     planes = (((each[:, None] >> places) & 1).astype(np.uint8) for each in passes)
     return np.concatenate([np.packbits(bits, bitorder="little") for bits in planes])
@@ -37,6 +42,9 @@ def unpack(data: Num[np.ndarray, " byte"], levels: int, count: int) -> Int[np.nd
     if levels == 3:
         return (data[:, None].astype(np.int64) // _TRITS % 3).reshape(-1)[:count]
     width = _bits(levels)
+    if 8 % width == 0:
+        taken = (data[:, None] >> np.arange(0, 8, width, dtype=np.uint8)) & np.uint8(2**width - 1)
+        return taken.reshape(-1)[:count].astype(np.int64)
     places = 1 << np.arange(width)
     codes = np.empty(count, dtype=np.int64)
     for start in range(0, count, _PASS):

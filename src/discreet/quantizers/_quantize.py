@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from discreet import _find
+from discreet.quantizers._calibration import Calibration, calibrated
 from discreet.quantizers._check import (
     check_codes,
     check_finite,
@@ -18,11 +20,11 @@ from discreet.quantizers._check import (
 from discreet.quantizers._codes import Codes, restore
 from discreet.quantizers._fields import PACKAGE, QuantizerError
 from discreet.quantizers._groups import Part, cut
-from discreet.quantizers._protocol import Quantizer
+from discreet.quantizers._protocol import NeedsInputs, Quantizer
 from discreet.quantizers._quantized import SCHEMA, Quantized
 from discreet.quantizers._select import Choice, Select, Source, as_select, choose, read
 
-__all__ = ["parse", "quantize", "quantize_stack"]
+__all__ = ["check_shapes", "encoded", "parse", "quantize", "quantize_stack"]
 
 # Weights that go through a quantizer together: few enough to stay in the processor's cache.
 _AT_ONCE = 1 << 19
@@ -53,6 +55,8 @@ def quantize(
     quantizer: Quantizer | str,
     *,
     select: Select | str | Iterable[str] = Select(),  # noqa: B008 (frozen)
+    calibration: Mapping[str, Tensor] | Iterable[Any] | None = None,
+    feed: Callable[[nn.Module, Any], object] | None = None,
 ) -> Quantized:
     """Quantize one model.
 
@@ -61,12 +65,18 @@ def quantize(
             layer: of a state dict, the running statistics of normalisation layers are known by their names.
         quantizer: A quantizer or its spec string.
         select: Name patterns to include, or a ``Select`` with patterns to exclude as well.
+        calibration: For a quantizer that needs the inputs of layers (``needs_inputs``), and for no other: batches
+            for the module, or the inputs ``[row, in]`` themselves by the names of weights. Layers are taken
+            in the order in which the module runs them, each with the inputs that the layers quantized before it
+            give, in one pass over the batches a layer; the module itself is left alone.
+        feed: How the module takes a batch; without it, by position, a mapping by its names, a tuple one by one.
 
     Returns:
         Dense weights in the types of the input, and what is stored. Nothing is shared with the input.
 
     Raises:
-        QuantizerError: Nothing to quantize, a weight that is not finite, or a broken promise of the
+        QuantizerError: Nothing to quantize, a weight that is not finite, a shape that the quantizer cannot
+            take, calibration that is missing or not wanted, or a broken promise of the
             quantizer (too many levels, unchanged weights, a stored form that reads back differently).
 
     Example:
@@ -84,17 +94,19 @@ def quantize(
     }
     dense |= {name: dense[first] for name, first in choice.tied.items()}
     stack = {name: dense[name].unsqueeze(0) for name in choice.names}
-    parts = cut({name: tuple(dense[name].shape) for name in choice.names}, quantizer.granularity)
+    parts = cut(check_shapes(quantizer, spec, stack), quantizer.granularity)
+    inputs = calibrated(state, quantizer, spec, choice, calibration, feed)
     packed: dict[str, Tensor] = {}
-    abouts = []
-    for number, part in enumerate(parts):
-        rows, codes, values = _encode(quantizer, spec, part, stack)
+    abouts: dict[int, Any] = {}
+    for number, part in inputs.ordered(parts):
+        rows, codes, values = encoded(quantizer, spec, part, stack, inputs)
         about, stored = codes.stored(_widest(part, stack))
-        check_levels(rows, values, quantizer.levels, spec, codes.block)
+        check_levels(rows, values, quantizer.levels, spec, codes.block, getattr(codes, "run", None))
         check_reloaded(values, restore(about, stored, part.groups, part.size), spec)
         part.put(values, stack)
+        inputs.done(part, stack)
         packed |= {f"{number}.{name}": tensor for name, tensor in stored.items()}
-        abouts.append(about)
+        abouts[number] = about
     packed |= {
         f"kept.{name}": dense[name].to("cpu", copy=True) for name in choice.kept if name not in choice.tied
     }
@@ -107,8 +119,9 @@ def quantize(
         "quantized": list(choice.names),
         "kept": dict(choice.kept),
         "tied": dict(choice.tied),
-        "parts": abouts,
+        "parts": [abouts[number] for number in sorted(abouts)],
     }
+    about |= {"made_by": quantizer.made_by} if hasattr(quantizer, "made_by") else {}  # type: ignore[attr-defined]
     return Quantized(dense, packed, about)
 
 
@@ -135,7 +148,8 @@ def quantize_stack(
         All tensors in the given order: new ones for the quantized, the given ones for the kept.
 
     Raises:
-        QuantizerError: As in ``quantize``, or the tensors disagree on the number of models.
+        QuantizerError: As in ``quantize``, the tensors disagree on the number of models, or a quantizer that
+            needs the inputs of layers.
     """
     quantizer = parse(quantizer) if isinstance(quantizer, str) else quantizer
     spec = _find.spec(quantizer, PACKAGE)
@@ -146,22 +160,49 @@ def quantize_stack(
     made = {
         name: torch.empty(each.shape, dtype=each.dtype, device=each.device) for name, each in stack.items()
     }
-    for part in cut({name: tuple(each.shape[1:]) for name, each in stack.items()}, quantizer.granularity):
+    for part in cut(check_shapes(quantizer, spec, stack), quantizer.granularity):
         step = max(1, _AT_ONCE // (part.groups * part.size))
         for start in range(0, models, step):
             taken = {name: stack[name][start : start + step] for name in part.names}
-            _, _, values = _encode(quantizer, spec, part, taken)
+            _, _, values = encoded(quantizer, spec, part, taken)
             part.put(values, {name: made[name][start : start + step] for name in part.names})
     return {name: _of(name, made, choice, tensor) for name, tensor in params.items()}
 
 
-def _encode(
-    quantizer: Quantizer, spec: str, part: Part, stack: Mapping[str, Tensor]
+def check_shapes(quantizer: Quantizer, spec: str, stack: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Shapes of one model's tensors, all of which the quantizer takes.
+
+    Raises:
+        QuantizerError: With the first tensor that it does not take, and why.
+    """
+    shapes = {name: tuple(each.shape[1:]) for name, each in stack.items()}
+    why_not = getattr(quantizer, "why_not", lambda shape: None)
+    for name, shape in shapes.items():
+        if (reason := why_not(shape)) is not None:
+            raise QuantizerError(f"{spec}: tensor {name!r} has shape {shape}: {reason}")
+    return shapes
+
+
+def encoded(
+    quantizer: Quantizer,
+    spec: str,
+    part: Part,
+    stack: Mapping[str, Tensor],
+    inputs: Calibration | None = None,
 ) -> tuple[Tensor, Codes, Tensor]:
+    """Weights of a part as groups, their codes, and the weights that those stand for, checked.
+
+    Raises:
+        QuantizerError: As ``quantize``.
+    """
     dtypes = {stack[name].dtype for name in part.names}
     rows = part.take(stack, torch.float64 if torch.float64 in dtypes else torch.float32)
     check_finite(rows, stack, part.names)
-    codes = check_codes(quantizer.encode(rows), rows, quantizer.levels, spec)
+    if isinstance(quantizer, NeedsInputs) and inputs is not None:
+        made = quantizer.encode_layer(rows, inputs.of(part.names[0]))
+    else:
+        made = quantizer.encode(rows)
+    codes = check_codes(made, rows, quantizer.levels, spec)
     values = codes.dense()
     for name, piece in part.split(values):
         check_representable(name, piece, stack[name].dtype, spec)
@@ -180,7 +221,7 @@ def _read_stack(params: Mapping[str, Tensor], known: Source | None) -> Source:
             )
     if known is None:
         return Source(tensors, leading=1)
-    return Source(tensors, known.parameters, known.weights, leading=1)
+    return Source(tensors, known.parameters, known.weights, known.linear, leading=1)
 
 
 def _of(name: str, made: Mapping[str, Tensor], choice: Choice, given: Tensor) -> Tensor:

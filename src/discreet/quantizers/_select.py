@@ -40,12 +40,14 @@ class Source:
         tensors: All tensors, in the order of the state dict.
         parameters: Names that are parameters; None for a bare state dict.
         weights: Names that are weights of Linear, convolution or embedding layers; None likewise.
+        linear: Names that are weights of Linear layers; None likewise.
         leading: Axes before the tensor's own (1 for a stack of models).
     """
 
     tensors: Mapping[str, Tensor]
     parameters: frozenset[str] | None = None
     weights: frozenset[str] | None = None
+    linear: frozenset[str] | None = None
     leading: int = 0
 
 
@@ -78,13 +80,9 @@ def read(state: Mapping[str, Tensor] | nn.Module) -> Source:
         QuantizerError: Nothing in it, or an entry that is no plain tensor.
     """
     if isinstance(state, nn.Module):
-        layers = (nn.Linear, _ConvNd, nn.Embedding, nn.EmbeddingBag)
-        modules = state.named_modules(remove_duplicate=False)
-        weights = frozenset(
-            f"{name}.weight".lstrip(".") for name, layer in modules if isinstance(layer, layers)
-        )
+        weights = _weights_of(state, (nn.Linear, _ConvNd, nn.Embedding, nn.EmbeddingBag))
         parameters = frozenset(name for name, _ in state.named_parameters(remove_duplicate=False))
-        source = Source(state.state_dict(), parameters, weights)
+        source = Source(state.state_dict(), parameters, weights, _weights_of(state, (nn.Linear,)))
     else:
         source = Source(dict(state))
     if not source.tensors:
@@ -145,9 +143,16 @@ def _why_kept(name: str, source: Source, scope: str, select: Select) -> str | No
     axes = tensor.ndim - source.leading
     if scope == "weights" and not (axes >= 2 if source.weights is None else name in source.weights):
         return "outside scope 'weights'"
+    if scope == "linear" and not (axes == 2 if source.linear is None else name in source.linear):
+        return "outside scope 'linear'"
     if not _matches(name, select.include):
         return "not included"
     return "excluded" if _matches(name, select.exclude) else None
+
+
+def _weights_of(module: nn.Module, kinds: tuple[type[nn.Module], ...]) -> frozenset[str]:
+    layers = module.named_modules(remove_duplicate=False)
+    return frozenset(f"{name}.weight".lstrip(".") for name, layer in layers if isinstance(layer, kinds))
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

@@ -1,0 +1,100 @@
+"""What quantizers that call a library have in common: which layers, which package, which version."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar
+
+import torch
+
+from discreet import _find
+from discreet.quantizers._fields import PACKAGE, QuantizerError, one_of
+
+__all__ = ["Library", "one_thread"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """Fields of every quantizer that runs a library's own code. The library is loaded at the first use.
+
+    Attributes:
+        scope: ``"linear"``: weights of Linear layers (of a bare state dict: tensors of two axes);
+            ``"weights"``: convolutions and embeddings too, each output channel as one row.
+    """
+
+    scope: str = "linear"
+
+    package: ClassVar[str]
+    """Name of the package on the index."""
+    extra: ClassVar[str] = "llm"
+    """Extra of ``discreet`` that brings it."""
+    scopes: ClassVar[tuple[str, ...]] = ("linear", "weights")
+    """Choices of ``scope``."""
+
+    def __post_init__(self) -> None:
+        one_of("scope", self.scope, self.scopes)
+
+    def __str__(self) -> str:
+        return _find.spec(self, PACKAGE)
+
+    def why_not(self, shape: tuple[int, ...]) -> str | None:
+        """Why the library cannot quantize weights of this shape, and what would fit; None if it can."""
+        return None
+
+    @property
+    def made_by(self) -> str:
+        """Package and version, for the record of what was made.
+
+        Raises:
+            QuantizerError: The package is not installed.
+        """
+        try:
+            return f"{self.package} {importlib.metadata.version(self.package)}"
+        except importlib.metadata.PackageNotFoundError as error:
+            raise QuantizerError(self._missing(self.package)) from error
+
+    def load(self, module: str) -> ModuleType:
+        """Import a module of the library, without the notes and warnings that libraries write on import.
+
+        Raises:
+            QuantizerError: It is not installed, with what to install.
+        """
+        with _quiet():
+            try:
+                return importlib.import_module(module)
+            except ModuleNotFoundError as error:
+                raise QuantizerError(self._missing(error.name or module)) from error
+
+    def _missing(self, module: str) -> str:
+        what = f'pip install "discreet[{self.extra}]"'
+        return f"{self}: the package {module} is not installed; install it with: {what}"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Sums in one order: results of a library that sums over a whole tensor hang on the number of threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
