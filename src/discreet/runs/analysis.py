@@ -11,9 +11,9 @@ import numpy as np
 from discreet import attacks, audit
 from discreet._json import read_as
 from discreet._types import Float, Int
+from discreet.agreement import agreement
 from discreet.auc import AucParts, auc
 from discreet.crossed import complement_pairs, crossed
-from discreet.estimate import Estimate
 from discreet.exposure import expose
 from discreet.ranking import SCHEMA, Ranking, rank
 from discreet.records import Record
@@ -232,28 +232,11 @@ def _storage(evidence: Evidence, variants: Sequence[str]) -> tuple[audit.Storage
 
 
 def _agreement(ranking: Ranking, leaks: Sequence[audit.Attack], full: str) -> tuple[audit.Agreement, ...]:
-    """Spearman correlation of r with the attack over the compressed variants.
-
-    The wider of two intervals on either side: one for the uncertainty of r, one for the few variants.
-    """
-    aucs = {row.variant: row.value for row in leaks if row.variant != full}
-    names = [i.variant for i in ranking.ranked if i.variant in aucs]
-    if len(names) < 3:
+    """Spearman correlation of r with the attack over the compressed variants."""
+    found = agreement(ranking, {row.variant: row.value for row in leaks if row.variant != full})
+    if found is None:
         return (audit.Agreement(AGREES_WITH, None),)
-    moved = ranking.spearman(aucs)
-    few = _few(ranking, aucs, names)
-    return (
-        audit.Agreement(
-            AGREES_WITH, moved.value, min(moved.low, few.low), max(moved.high, few.high), moved.n
-        ),
-    )
-
-
-def _few(ranking: Ranking, aucs: Mapping[str, float], names: Sequence[str]) -> Estimate:
-    from discreet.stats import spearman
-
-    r = np.array([ranking[name].r for name in names], np.float64)
-    return spearman(r, np.array([aucs[name] for name in names]), level=ranking.level)
+    return (audit.Agreement(AGREES_WITH, found.value, found.low, found.high, found.n),)
 
 
 def _curves(evidence: Evidence, variants: Sequence[str]) -> tuple[audit.Curve, ...]:

@@ -53,11 +53,11 @@ def pretrain(
 
     tokenizer = _tokenizer(texts)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, bos_token=END).save_pretrained(folder)
-    start = tokenizer.token_to_id(END)
-    ids = [[start, *each.ids[: length - 2], start] for each in tokenizer.encode_batch(list(texts))]
+    end = tokenizer.token_to_id(END)
+    ids = [[*each.ids[: length - 1], end] for each in tokenizer.encode_batch(list(texts))]
     torch.manual_seed(init_seed(seed, _MODEL))
     model = Qwen2ForCausalLM(
-        Qwen2Config(**ARCHITECTURE, max_position_embeddings=length, bos_token_id=start, eos_token_id=start)
+        Qwen2Config(**ARCHITECTURE, max_position_embeddings=length, bos_token_id=end, eos_token_id=end)
     )
     steps = passes * -(-len(ids) // _BATCH)
     optimizer = torch.optim.AdamW(model.parameters(), lr=_LR, weight_decay=0.01)

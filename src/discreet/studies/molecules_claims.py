@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from discreet._words import number, percent, whole
+from discreet.studies.claim import Claim, Verdict
 from discreet.studies.molecules import Measured, Molecules
 from discreet.studies.molecules_tables import FIGURES, Cell, Scores, by_variant, contrast, shares
 from discreet.studies.molecules_unit import FULL, VARIANTS
@@ -23,27 +23,6 @@ STRONG = tuple(v for v in VARIANTS if v.startswith(("sign", "ternary")))
 MILD = tuple(v for v in VARIANTS if v.startswith("uniform"))
 """2 to 5 bits."""
 _COARSE = (*STRONG, "uniform(bits=2)", "uniform(bits=3)")
-
-Verdict = Literal["holds", "does not", "cannot tell"]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One claim and what was found.
-
-    Attributes:
-        says: The claim, in our words.
-        where: Where it is made.
-        verdict: ``"holds"``, ``"does not"`` or ``"cannot tell"``.
-        numbers: What the verdict rests on.
-        needs: What would tell, when it cannot be told.
-    """
-
-    says: str
-    where: str
-    verdict: Verdict
-    numbers: str
-    needs: str = ""
 
 
 def claims(found: Molecules, cells: Mapping[tuple[str, str, str], Cell]) -> tuple[Claim, ...]:
