@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -30,6 +31,12 @@ VARIED = (
     "attack_p(signal='margin')",
     "marginal(signal='confidence')",
     "quantile(learner='ridge', signal='confidence', label=False, folds=2)",
+    "lira(mode='offline', signal='loss', references=3)",
+    "mink(k=1.0)",
+    "minkpp(k=1.0)",
+    "zlib(total='mean')",
+    "combined(zlib=False, k=0.3)",
+    "combined(reference=False)",
     "neural(kind='whitebox(gradient=(16,), epochs=3)', most=400)",
 )
 # A density falls on both sides of its centre, so a lower loss can look less like a member.
@@ -68,6 +75,7 @@ def bank(seed: int, leak: float, *, runs: int = 8, samples: int = 600, sign: int
     outputs[:, np.arange(samples), label] = logit
     outputs[:, np.arange(samples), (label + 1) % 3] = 0.0
     features = np.stack([difficulty, rng.normal(size=samples)], axis=1)
+    tokens = token_signals(np.random.default_rng([seed, 1]), loss)
     return Record(
         run=tuple(f"{i}" for i in range(runs)),
         step=np.ones(runs),
@@ -83,14 +91,37 @@ def bank(seed: int, leak: float, *, runs: int = 8, samples: int = 600, sign: int
             "outputs": outputs,
             "hidden": np.tile(features, (runs, 1, 1)),
             "public": public.astype(np.int8),
+            "pretrained_loss": np.logaddexp(0.0, -difficulty),
+            **tokens,
         },
         axes={
             "features": ("sample", "feature"),
             "outputs": ("row", "sample", "class"),
+            **dict.fromkeys(("logp", "logp_mean", "logp_std", "rank"), ("row", "token")),
+            "offsets": ("bound",),
             "hidden": ("row", "sample", "feature"),
         },
         member=member,
     )
+
+
+def token_signals(rng: np.random.Generator, loss: np.ndarray) -> dict[str, np.ndarray]:
+    """Texts of unequal length, whose tokens have the losses of ``loss`` on average; expected ones do not leak."""
+    counts = rng.integers(4, 30, loss.shape[1])
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    share = rng.exponential(1.0, offsets[-1])
+    share *= np.repeat(counts / np.add.reduceat(share, offsets[:-1]), counts)  # 1 a token on average
+    logp = -share * np.repeat(loss, counts, axis=1)
+    words = rng.choice(np.array(["one ", "two ", "three ", "Four ", "5 ", "s, "]), offsets[-1])
+    text = np.array(["".join(words[a:b]) for a, b in pairwise(offsets)])
+    return {
+        "offsets": offsets,
+        "logp": logp,
+        "logp_mean": np.tile(-1.0 - share, (len(loss), 1)),
+        "logp_std": np.tile(1.0 + rng.random(offsets[-1]), (len(loss), 1)),
+        "rank": rng.integers(0, 9, logp.shape),
+        "text": text,
+    }
 
 
 def estimate(method: str, record: Record):
@@ -157,6 +188,7 @@ def test_a_lower_own_loss_never_lowers_the_score(method: str) -> None:
         better["margin"][row, at] = -np.log(np.expm1(better["loss"][row, at]))
         better["entropy"][row, at] *= 0.5
         better["modified_entropy"][row, at] *= 0.5
+        better["logp"][row, slice(*better["offsets"][at : at + 2])] *= 0.5
     # None of the samples changed is public, so no learner learns from the change.
     after = attack(replace(record, signals=better), method, run="2", variant="sign").values
     if "paper" in method:

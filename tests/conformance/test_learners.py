@@ -15,7 +15,12 @@ from discreet import _find
 from discreet.learners import Choice, Predictor, QuantileLearner, names, parse
 
 # Heads that take another path through the code, beside each learner's default.
-VARIED = ("pinball(head='gaussian')", "pinball(head='robust')", "catboost(head='levels')")
+VARIED = (
+    "pinball(head='gaussian')",
+    "pinball(head='robust')",
+    "catboost(head='levels')",
+    "ensemble(learner='pinball(head=\"gaussian\")', size=2)",
+)
 LEARNERS = (*(name for name in names() if isinstance(parse(name), QuantileLearner)), *VARIED)
 LEVELS = np.array([0.2, 0.5, 0.9, 0.95, 0.99])
 

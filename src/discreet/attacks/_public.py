@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 
 from discreet._types import Bool, Int, Num
+from discreet.attacks._draws import draws
 from discreet.records import Record
 from discreet.records.laws import quoted
 
-__all__ = ["Roles", "features", "known_answers", "labels", "public_samples", "roles"]
+__all__ = ["Roles", "features", "known_answers", "labels", "public_samples", "roles", "texts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def roles(blind: Record, calibrate: float, seed: int) -> Roles:
         seed: Of the split.
     """
     public = np.flatnonzero(public_samples(blind))
-    drawn = public[np.argsort(_draws(blind.sample[public], seed), kind="stable")]
+    drawn = public[np.argsort(draws(blind.sample[public], seed), kind="stable")]
     count = round(calibrate * len(drawn))
     parts = [np.zeros(blind.n_samples, dtype=bool) for _ in range(2)]
     parts[0][drawn[count:]] = True
@@ -126,6 +126,20 @@ def labels(blind: Record) -> np.ndarray:
     return found
 
 
+def texts(blind: Record) -> np.ndarray:
+    """What each sample says, fixed-width unicode.
+
+    Raises:
+        RecordError: No signal ``text`` of that kind.
+    """
+    if "text" not in blind.signals:
+        raise blind.error("text: this attack learns from the texts; expected the signal 'text' [sample]")
+    found = np.asarray(blind.signal("text"))
+    if found.dtype.kind != "U":
+        raise blind.error(f"text: expected text with the axes sample, got {found.dtype}")
+    return found
+
+
 def _marked(blind: Record) -> Bool[np.ndarray, " sample"]:
     values, axes = np.asarray(blind.signal("public")), blind.axes["public"]
     if axes != ("sample",) or not np.isin(values, (0, 1)).all():
@@ -142,10 +156,3 @@ def _marked(blind: Record) -> Bool[np.ndarray, " sample"]:
                 "expected samples that no run trained on"
             )
     return public
-
-
-def _draws(ids: np.ndarray, seed: int) -> Int[np.ndarray, " n"]:
-    """A random number for each id that depends on nothing but it and the seed."""
-    key = str(seed).encode()
-    digests = (hashlib.blake2b(str(each).encode(), digest_size=7, key=key).digest() for each in ids)
-    return np.array([int.from_bytes(digest) for digest in digests], dtype=np.int64)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet._types import Bool, Float, Int
+from discreet.attacks._draws import draws
 from discreet.records import Record
+from discreet.records.laws import quoted
 
 __all__ = ["SIGNALS", "References", "check_choice", "read_statistic", "references"]
 
@@ -30,6 +32,28 @@ class References:
     rows: Int[np.ndarray, " reference"]
     inside: Bool[np.ndarray, "reference sample"]
     outside: Bool[np.ndarray, "reference sample"]
+
+    def drawn(self, blind: Record, count: int | None, seed: int) -> References:
+        """Some of the references, drawn by the names of their runs: the same ones in whatever order rows come.
+
+        Args:
+            blind: The blind record they are from.
+            count: How many; all when None.
+            seed: Of the draw. A larger count adds to the references of a smaller one.
+
+        Raises:
+            RecordError: There are fewer.
+        """
+        if count is None:
+            return self
+        if count > len(self.rows):
+            raise blind.error(
+                f"references: expected at most {len(self.rows)}, as many as other runs have a model of variant "
+                f"{quoted(blind.variant[int(self.rows[0])])}, got {count}"
+            )
+        order = np.argsort(draws(np.array([blind.run[int(row)] for row in self.rows]), seed), kind="stable")
+        taken = np.sort(order[:count])
+        return References(self.rows[taken], self.inside[taken], self.outside[taken])
 
     def mean_outside(
         self, values: Float[np.ndarray, "reference *query sample"]
@@ -89,7 +113,8 @@ def read_statistic(
     ``"loss"`` is -loss in nats; ``"margin"`` the recorded margin; ``"confidence"`` the logit of the true
     label's probability p, log p - log(1 - p) = -log(exp(loss) - 1) (Carlini et al., "Membership Inference
     Attacks From First Principles" (2022)), from the cross-entropy loss, without rounding a
-    probability to 1; a recorded ``confidence`` is read as it is.
+    probability to 1; a recorded ``confidence`` is read as it is. The loss of a text is a mean over its tokens, so
+    p is the geometric mean of their probabilities; at losses above 1 nat confidence is all but -loss.
 
     Raises:
         RecordError: No such signal, or ``"confidence"`` of a loss below 0.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet._types import Bool, Float
+from discreet._types import Bool, Float, Num
 from discreet.attacks._own import own_score
 from discreet.attacks._public import Roles, features, labels, roles
 from discreet.attacks._references import SIGNALS, check_choice
@@ -108,7 +108,7 @@ class Quantile:
         # Everything is computed in the order of ids, so that the record's order changes no byte.
         order = np.argsort(blind.sample, kind="stable")
         chosen = np.flatnonzero(split.fit[order])
-        x, s = features(blind)[order], own_score(blind, row, self.signal)[order]
+        x, s = self.known(blind)[order], own_score(blind, row, self.signal)[order]
         y = self._labels(blind, split)
         y = None if y is None else y[order]
         place = np.empty(len(order), dtype=np.int64)
@@ -130,6 +130,14 @@ class Quantile:
         found = np.empty(len(order))
         found[order] = scores
         return Fitting(found, selection, split)
+
+    def known(self, blind: Record) -> Num[np.ndarray, " sample *feature"]:
+        """What scores are predicted from.
+
+        Raises:
+            RecordError: The record lacks it.
+        """
+        return features(blind)
 
     def _labels(self, blind: Record, split: Roles) -> np.ndarray | None:
         if not self.label:

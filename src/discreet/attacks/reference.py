@@ -17,6 +17,9 @@ __all__ = ["Reference"]
 class Reference:
     """How much better the target fits a sample than models that never saw it do on average.
 
+    On texts this is LOSS + ref of Aubinais et al., "An Indicator of Membership Inference Security in Post-Training
+    Quantized Models", section 13.2, with the mean over reference models where they print the sum.
+
     Attributes:
         signal: ``"loss"`` (-loss, as in the paper), ``"confidence"`` or ``"margin"``.
     """

@@ -35,7 +35,8 @@ class LocationScale:
     scale: Scale
     outputs: Outputs
 
-    def _parts(self, x: np.ndarray, y: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def parts(self, x: np.ndarray, y: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """mu and sigma of each row, in units of the score."""
         mu, log_sigma = self.outputs(x, y).T
         sigma = np.exp(log_sigma.clip(_LOWEST, _HIGHEST))
         return self.scale.centre + self.scale.width * mu, self.scale.width * sigma
@@ -43,13 +44,13 @@ class LocationScale:
     def quantiles(
         self, x: Num[np.ndarray, " n *feature"], y: np.ndarray | None
     ) -> Float[np.ndarray, "n level"]:
-        mu, sigma = self._parts(x, y)
+        mu, sigma = self.parts(x, y)
         return mu[:, None] + sigma[:, None] * ndtri(self.levels)
 
     def score(
         self, x: Num[np.ndarray, " n *feature"], y: np.ndarray | None, s: Float[np.ndarray, " n"]
     ) -> Float[np.ndarray, " n"]:
-        mu, sigma = self._parts(x, y)
+        mu, sigma = self.parts(x, y)
         return (s - mu) / sigma
 
     def crossed(self, x: Num[np.ndarray, " n *feature"], y: np.ndarray | None) -> float:
