@@ -88,7 +88,7 @@ def test_listing_imports_neither_methods_nor_the_package() -> None:
     first, second = done.stdout.splitlines()
     assert (
         first
-        == "('bnb4', 'full', 'hqq', 'sign', 'ternary', 'uniform', 'vector') One bit per weight, its sign."
+        == "('bnb4', 'bnb8', 'full', 'hqq', 'int8', 'intx', 'sign', 'ternary', 'uniform', 'vector') One bit per weight, its sign."
     )
     assert second == "[]"
 
