@@ -37,7 +37,11 @@ NOT_SCALABLE = {
     "bnb8": "the library takes weights to float16 first, where small ones lose digits",
 }
 # Largest magnitude of the weights that a method can take, where it ends before float32 does.
-LARGEST = {"bnb8": 65504}
+LARGEST = {
+    "bnb8": (65504, r"which ends at 65504; one has magnitude 1e\+30$"),
+    "gptq": (1e15, r"its loss overflows; weights or inputs are too large for float32$"),
+}
+COMPENSATES = {"gptq": "what rounding a weight does to the output is made good by the weights after it"}
 
 
 def variants() -> list[Quantizer]:
@@ -210,15 +214,17 @@ def test_the_same_weights_give_the_same_bytes(quantizer: Quantizer, tmp_path: Pa
 def test_constant_tensors(quantizer: Quantizer, value: float) -> None:
     width = 9 if columns(quantizer) == 33 else columns(quantizer)
     given = {"w": torch.full((4, width), value), "b": torch.full((3,), value)}
-    if abs(value) > LARGEST.get(bare(quantizer), torch.inf):
-        with pytest.raises(QuantizerError, match=r"which ends at 65504; one has magnitude 1e\+30$"):
+    largest, message = LARGEST.get(bare(quantizer), (torch.inf, ""))
+    if abs(value) > largest:
+        with pytest.raises(QuantizerError, match=message):
             run(given, quantizer)
         return
     done = run(given, quantizer)
     taken = torch.cat([done.dense[name].flatten() for name in done.quantized])
     assert taken.isfinite().all()
     # Of equal weights, a ternary code drops some and keeps others; nothing else may tell them apart.
-    assert len(set(taken.abs().tolist())) <= (2 if done.levels == 3 else 1)
+    most = 2 if done.levels == 3 or bare(quantizer) in COMPENSATES else 1
+    assert len(set(taken.abs().tolist())) <= most
     assert (taken * value >= 0).all()
 
 
