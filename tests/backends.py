@@ -9,7 +9,7 @@ from typing import Any
 
 from discreet.store import Store
 
-__all__ = ["add", "asked_for", "die", "fails", "marked", "slowly", "write"]
+__all__ = ["add", "asked_for", "die", "fails", "marked", "slowly", "threads", "write"]
 
 
 def add(shared: int, item: int) -> int:
@@ -37,6 +37,13 @@ def die(shared: str, item: int) -> int:
 def slowly(shared: float, item: int) -> int:
     time.sleep(shared)
     return item
+
+
+def threads(shared: None, item: int) -> tuple[int, str | None]:
+    """Threads of torch and of the libraries below it."""
+    import torch
+
+    return torch.get_num_threads(), os.environ.get("OMP_NUM_THREADS")
 
 
 def asked_for(shared: None, item: int) -> dict[str, float]:

@@ -16,10 +16,11 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from discreet.backends import Backend, BackendError, Threads, backend_named
+from discreet.backends import Backend, BackendError, Processes, Threads, backend_named
 from discreet.backends.keeping import make_elsewhere
 from discreet.cli import entry
 from discreet.store import Store
+from discreet.store.lock import alive
 from tests import backends as jobs
 
 quiet = pytest.mark.filterwarnings(
@@ -51,6 +52,33 @@ def test_threads_do_every_item_once() -> None:
     assert each(Threads(), jobs.add, 10, []) == []
     with pytest.raises(ValueError, match="item 2 is no good"):
         list(Threads(2).each(jobs.fails, None, range(5)))
+
+
+def test_processes_do_every_item_once_and_pass_errors_on(tmp_path: Path) -> None:
+    with backend_named("processes", workers=2) as opened:
+        assert opened == Processes(2)
+    assert each(Processes(2), jobs.add, 10, range(20)) == list(range(10, 30))
+    assert each(Processes(), jobs.add, 10, []) == []
+    with pytest.raises(ValueError, match="item 2 is no good"):
+        list(Processes(2).each(jobs.fails, None, range(5)))
+    assert list(Processes(1).each(jobs.add, 1, [5, 6, 7], until=0.0)) == [(0, 6)]
+    with pytest.raises(
+        BackendError, match=r"a process ended while it did item \d .*what was finished is kept"
+    ):
+        list(Processes(1).each(jobs.die, str(tmp_path), [1, 2]))
+    assert each(Processes(2), jobs.threads, None, range(2)) == [(1, "1")] * 2
+
+
+def test_processes_end_with_who_stops_asking(tmp_path: Path) -> None:
+    for _, result in Processes(2).each(jobs.marked, str(tmp_path), [1, 2, 3, 4, 5, 6]):
+        assert result in (1, 4)
+        break
+    processes = {int(mark.name.partition("-")[2]) for mark in tmp_path.iterdir()}
+    for _ in range(100):
+        if not any(alive(each) for each in processes):
+            return
+        time.sleep(0.05)
+    raise AssertionError(processes)
 
 
 def test_after_its_time_only_the_first_is_begun() -> None:
@@ -92,11 +120,11 @@ def test_a_worker_of_another_version_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_other_names_are_no_backends() -> None:
-    for name in ("rays", "ray:", "processes", ""):
+    for name in ("rays", "ray:", "process", ""):
         with (
             pytest.raises(
                 ValueError,
-                match=f"backend: expected local, ray, ray:HOST:PORT or ray://HOST:PORT, got '{name}'",
+                match=f"backend: expected local, processes, ray, ray:HOST:PORT or ray://HOST:PORT, got '{name}'",
             ),
             backend_named(name),
         ):

@@ -177,7 +177,7 @@ def test_what_goes_wrong_is_one_line(tmp_path: Path) -> None:
     assert "mine:fit" in done.stderr
     assert "no such column" in done.stderr.splitlines()[-1]
     for name, words in [
-        ("spark", "backend: expected local, ray, ray:HOST:PORT or ray://HOST:PORT, got 'spark'"),
+        ("spark", "backend: expected local, processes, ray, ray:HOST:PORT or ray://HOST:PORT, got 'spark'"),
         ("ray:127.0.0.1:9", "ray: no cluster 127.0.0.1:9: "),
     ]:
         done = run(path, tmp_path / "run", "--backend", name)

@@ -1,4 +1,4 @@
-"""Where work runs: in threads of this process, or as tasks of a Ray cluster. It never changes results."""
+"""Where work runs: in threads, in processes of this machine, or as tasks of a Ray cluster. Never changes results."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from discreet.backends._protocol import Backend, BackendError
+from discreet.backends.processes import Processes
 from discreet.backends.threads import Threads
 
-__all__ = ["Backend", "BackendError", "Threads", "backend_named"]
+__all__ = ["Backend", "BackendError", "Processes", "Threads", "backend_named"]
 
 
 @contextmanager
@@ -16,7 +17,8 @@ def backend_named(name: str, workers: int | None = None) -> Iterator[Backend | N
     """Open a backend, and close it afterwards.
 
     Args:
-        name: ``"local"``: this process, which is None: work is done as it is without backends. ``"ray"``: the cluster
+        name: ``"local"``: this process, which is None: work is done as it is without backends. ``"processes"``: fresh
+            processes of this machine, for models so small that Python is what takes time. ``"ray"``: the cluster
             that ``RAY_ADDRESS`` names, else one on this machine for as long as this lasts. ``"ray://HOST:PORT"``: a
             cluster, through Ray's client. ``"ray:HOST:PORT"``: a cluster that this machine belongs to.
         workers: Tasks at a time; None: as many as there are cores.
@@ -31,9 +33,14 @@ def backend_named(name: str, workers: int | None = None) -> Iterator[Backend | N
     if name == "local":
         yield None
         return
+    if name == "processes":
+        yield Processes(workers)
+        return
     kind, _, rest = name.partition(":")
     if kind != "ray" or (":" in name and not rest):
-        raise ValueError(f"backend: expected local, ray, ray:HOST:PORT or ray://HOST:PORT, got {name!r}")
+        raise ValueError(
+            f"backend: expected local, processes, ray, ray:HOST:PORT or ray://HOST:PORT, got {name!r}"
+        )
     from discreet.backends.ray import Ray
 
     address = name if rest.startswith("//") else rest or None

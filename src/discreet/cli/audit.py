@@ -91,7 +91,7 @@ def audit(
         str,
         typer.Option(
             "--backend",
-            metavar="local|ray|ray://HOST:PORT",
+            metavar="local|processes|ray|ray://HOST:PORT",
             help="Where work runs: here, or as tasks of a Ray cluster (docs/scale.md). The numbers are the same.",
         ),
     ] = "local",

@@ -113,7 +113,7 @@ def study(
         str,
         typer.Option(
             "--backend",
-            metavar="local|ray|ray://HOST:PORT",
+            metavar="local|processes|ray|ray://HOST:PORT",
             help="attacks, molecules: where work runs. The numbers are the same.",
         ),
     ] = "local",
