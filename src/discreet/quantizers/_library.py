@@ -70,7 +70,7 @@ class Library:
             try:
                 return importlib.import_module(module)
             except ModuleNotFoundError as error:
-                raise QuantizerError(self._missing(error.name or module)) from error
+                raise QuantizerError(self._missing((error.name or module).partition(".")[0])) from error
 
     def _missing(self, module: str) -> str:
         what = f'pip install "discreet[{self.extra}]"'

@@ -26,8 +26,10 @@ class Bnb4(Library):
     """What ``Linear4bit`` without double quantization holds.
 
     Blocks are runs of weights of a tensor, the last one shorter where they do not divide. Scales are float32, so
-    blocks of 64 take 4.5 bits a weight. Weights of more than float32 are rounded to it first. In evaluation,
-    ``Linear4bit`` itself may use a bfloat16 kernel on some processors; these are the weights it stands for.
+    blocks of 64 take 4.5 bits a weight. Weights of more than float32 are rounded to it first. These are the weights
+    that the stored codes and scales stand for. On some processors the library's own kernels return others: in
+    evaluation ``Linear4bit`` may compute in bfloat16, and ``dequantize_4bit`` of 0.50.2 with AVX512 takes scales of
+    other blocks where blocks cross the ends of rows.
 
     Attributes:
         kind: ``"nf4"``, levels at quantiles of a normal distribution, or ``"fp4"``, a sign, two bits of exponent
