@@ -68,7 +68,7 @@ class Encoded:
         parts = [self.sample, self.tokens, self.bounds, self.first, self.owner]
         return content_hash([*parts, list(self.text)])
 
-    def window(self, number: int) -> Int[np.ndarray, " length"]:
+    def window(self, number: int) -> Int[np.ndarray, " _"]:
         """Token ids of one window."""
         return self.tokens[self.bounds[number] : self.bounds[number + 1]]
 
@@ -77,7 +77,7 @@ class Encoded:
         places = np.asarray(index)
         places = np.flatnonzero(places) if places.dtype == bool else places.astype(np.int64)
         starts = np.searchsorted(self.owner, np.arange(len(self.sample) + 1))
-        windows = [w for place in places for w in range(starts[place], starts[place + 1])]
+        windows = [w for place in places.tolist() for w in range(int(starts[place]), int(starts[place + 1]))]
         owner = np.repeat(np.arange(len(places)), np.diff(starts)[places])
         return _packed(
             self.sample[places],
@@ -199,7 +199,7 @@ def windows(length: int, first: int, context: int) -> list[tuple[int, int, int]]
 
 def _cut(
     texts: Texts, tokenizer: Any, mask_prompt: bool, end: bool
-) -> tuple[list[Int[np.ndarray, " length"]], list[int]]:
+) -> tuple[list[Int[np.ndarray, " _"]], list[int]]:
     """Token ids of each whole text, and the first position that is scored."""
     whole, before, special = texts.whole, texts.prompt, True
     if texts.messages:
@@ -218,7 +218,7 @@ def _cut(
     return tokens, found
 
 
-def _ids(tokenizer: Any, texts: Sequence[str], special: bool) -> list[Int[np.ndarray, " length"]]:
+def _ids(tokenizer: Any, texts: Sequence[str], special: bool) -> list[Int[np.ndarray, " _"]]:
     if not texts:
         return []
     limit = tokenizer.model_max_length
@@ -261,9 +261,7 @@ def _templated(texts: Texts, tokenizer: Any) -> tuple[tuple[str, ...], tuple[str
     return tuple(whole), tuple(before)
 
 
-def _check_vocabulary(
-    texts: Texts, tokens: Sequence[Int[np.ndarray, " length"]], model: LanguageModel
-) -> None:
+def _check_vocabulary(texts: Texts, tokens: Sequence[Int[np.ndarray, " _"]], model: LanguageModel) -> None:
     table: Any = model.module.get_input_embeddings()  # pyright: ignore[reportCallIssue]
     size = int(table.weight.shape[0])
     beyond = [i for i, ids in enumerate(tokens) if int(ids.max()) >= size]
@@ -292,7 +290,7 @@ def _called(texts: Texts, number: int) -> str:
 
 def _packed(
     sample: np.ndarray,
-    pieces: Sequence[Int[np.ndarray, " length"]],
+    pieces: Sequence[Int[np.ndarray, " _"]],
     first: Int[np.ndarray, " window"],
     owner: Int[np.ndarray, " window"],
     text: tuple[str, ...],

@@ -14,7 +14,7 @@ from torch import nn
 
 from discreet.llm import _hash
 
-__all__ = ["LanguageModel", "LanguageModelError", "load", "of_module"]
+__all__ = ["LanguageModel", "LanguageModelError", "known_name", "load", "of_module"]
 
 DTYPES = ("float32", "bfloat16", "float16", "float64", "auto")
 # What is fetched of a hub's repository: no pickles, and not the copies in subfolders that some keep.
@@ -40,8 +40,8 @@ class LanguageModel:
         revision: What was asked for of a hub id.
     """
 
-    module: nn.Module
-    tokenizer: Any
+    module: nn.Module = field(repr=False)
+    tokenizer: Any = field(repr=False)
     sha: str
     context: int
     name: str
@@ -104,7 +104,7 @@ def load(
     _check_complete(folder, found)
     module = _plain(module) if gguf else module
     digest = _hash.file_hash(gguf) if gguf else _hash.safetensors_hash(weights)
-    known = name or (str(source) if not Path(source).expanduser().is_dir() else _name(folder))
+    known = name or (str(source) if not Path(source).expanduser().is_dir() else known_name(folder.resolve()))
     return _made(module.to(device), tokenizer, known, digest, revision, str(folder.resolve()))
 
 
@@ -225,13 +225,18 @@ def _context(module: Any, tokenizer: Any) -> int:
     return 1 << 20
 
 
-def _name(folder: Path) -> str:
-    """A folder's name; of a snapshot in the hub's cache, the id."""
-    path = folder.resolve()
-    for parent in path.parents:
-        if parent.name.startswith("models--"):
-            return parent.name.removeprefix("models--").replace("--", "/")
-    return path.name
+def known_name(path: str | Path) -> str:
+    """A hub id as it is; of a folder its name, and of a snapshot in the hub's cache the id.
+
+    Example:
+        >>> known_name("/data/hub/models--Qwen--Qwen2-0.5B/snapshots/1f"), known_name("/data/tuned/base")
+        ('Qwen/Qwen2-0.5B', 'base')
+    """
+    parts = Path(path).parts
+    cached = [part for part in parts if part.startswith("models--")]
+    if cached:
+        return cached[-1].removeprefix("models--").replace("--", "/")
+    return str(path) if len(parts) == 2 and not Path(path).is_absolute() else parts[-1] if parts else ""
 
 
 @contextmanager

@@ -157,7 +157,7 @@ def _padded(
     """Token ids with any id behind the shorter windows, and which of them are text (None: all)."""
     lengths = encoded.lengths[batch]
     ids = np.zeros((len(batch), int(lengths.max())), np.int64)
-    for row, window in enumerate(batch):
+    for row, window in enumerate(batch.tolist()):
         ids[row, : lengths[row]] = encoded.window(window)
     mask = np.arange(ids.shape[1]) < lengths[:, None]
     moved = torch.from_numpy(ids).to(device)
@@ -171,7 +171,7 @@ def _scored(
     width = ids.shape[1]
     places = [
         row * width + np.arange(int(encoded.first[window]), int(encoded.lengths[window]))
-        for row, window in enumerate(batch)
+        for row, window in enumerate(batch.tolist())
     ]
     at = torch.from_numpy(np.concatenate(places)).to(ids.device)
     return at - 1, ids.flatten()[at]
