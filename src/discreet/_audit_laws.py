@@ -11,7 +11,7 @@ from discreet._json import words_for
 
 if TYPE_CHECKING:
     from discreet.audit import Analysis, Audit, Ranked
-    from discreet.audit_leaks import Exposed, Paired, RocCurve
+    from discreet.audit_leaks import Blind, Exposed, Paired, RocCurve
 
 __all__ = ["SHARES", "check"]
 
@@ -51,8 +51,21 @@ def check(audit: Audit) -> None:
     _unique([analysis.name for analysis in audit.analyses], "analyses")
     for place, node in _walk(audit, ""):
         _check_finite(place, node)
+    if audit.blind is not None:
+        _check_blind(audit.blind)
     for i, analysis in enumerate(audit.analyses):
         _check_analysis(analysis, f"analyses[{i}]")
+
+
+def _check_blind(blind: Blind) -> None:
+    if not 0 <= blind.low <= blind.auc <= blind.high <= 1:
+        ends = (blind.low, blind.auc, blind.high)
+        raise ValueError(f"blind: expected 0 <= low <= auc <= high <= 1, got {ends}")
+    if blind.confounded != (blind.low > 0.5):
+        raise ValueError(
+            f"blind.confounded: expected {'true' if blind.low > 0.5 else 'false'} for an interval that begins at "
+            f"{blind.low}, got {words_for(blind.confounded)}"
+        )
 
 
 def _walk(node: Any, place: str) -> Iterator[tuple[str, Any]]:

@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 
 from discreet import attacks
+from discreet._json import plain
 from discreet._types import Float
 from discreet.advantage import advantage
 from discreet.attack_specs import brief, chosen
 from discreet.auc import auc
+from discreet.audit_leaks import Blind
+from discreet.blind_baseline import blind_or_why
+from discreet.duplicate_texts import text_families
 from discreet.epsilon import EpsilonBound, epsilon_one_run
 from discreet.estimate import Estimate
 from discreet.exposure import Exposure, expose
@@ -105,17 +109,34 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Results in the order of variants, then attacks, and what was left out."""
+    """Results in the order of variants, then attacks, and what was left out.
+
+    Of records with texts, ``blind`` says whether they tell members from non-members without a model, or
+    ``blind_missing`` why that is not known.
+    """
 
     results: tuple[Attacked, ...]
     left_out: tuple[LeftOut, ...]
     level: float
     seed: int
+    blind: Blind | None = None
+    blind_missing: str = ""
+
+    @property
+    def copies(self) -> int:
+        """How many texts are not judged because they stand among both members and non-members of a run."""
+        return max((each.exposure.copies for each in self.results), default=0)
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``discreet attack --json`` writes (``report/attack.schema.json``)."""
+        about: dict[str, Any] = {"copies": self.copies} if self.copies else {}
+        if self.blind is not None:
+            about["blind"] = plain(self.blind)
+        if self.blind_missing:
+            about["blind_missing"] = self.blind_missing
         return {
             "schema": "discreet.attack/1",
+            **about,
             "level": self.level,
             "seed": self.seed,
             "results": [result.to_json() for result in self.results],
@@ -189,8 +210,9 @@ def attacked(
             left.append(LeftOut(spec, variant, str(error)))
             continue
         results.append(judge(exposure, dependence(record), level=level, seed=seed))
+    blind, missing = blind_or_why(record, run=run, level=level, seed=seed)
     progress("done", 1.0)
-    return Found(tuple(results), tuple(left), level, seed)
+    return Found(tuple(results), tuple(left), level, seed, blind, missing)
 
 
 def apart(spec: str, variant: str) -> str:
@@ -252,11 +274,8 @@ def judge(
 
 
 def dependence(record: Record) -> np.ndarray | None:
-    """The signal ``family`` [sample], which names samples that depend on each other, if there is one."""
-    if "family" not in record.signals or record.axes["family"] != ("sample",):
-        return None
-    labels = np.asarray(record.signal("family"))
-    return labels if len(np.unique(labels)) > 1 else None
+    """Which samples depend on each other: those of one ``family`` [sample] and copies of a text; None if none do."""
+    return text_families(record)
 
 
 def _mean_over_runs(found: Sequence[Estimate], level: float) -> Estimate:

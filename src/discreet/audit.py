@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from discreet._json import dumps, loads, plain, read_as, save, words_for
-from discreet.audit_leaks import Agreement, Attack, Exposed, OfClass, Paired, RocCurve, more
+from discreet.audit_leaks import Agreement, Attack, Blind, Exposed, OfClass, Paired, RocCurve, more
 
 __all__ = [
     "Agreement",
@@ -22,6 +22,7 @@ __all__ = [
     "Attack",
     "Audit",
     "AuditError",
+    "Blind",
     "Curve",
     "Data",
     "Dataset",
@@ -264,6 +265,8 @@ class Data:
 class Audit:
     """All results for a set of variants. The first analysis is the headline.
 
+    ``blind`` says whether members and non-members can be told apart without any model, where that was looked at.
+
     Raises:
         AuditError: at construction, if a number is not finite, a list names a variant that the ranking lacks,
             columns differ in length, or an interval is turned round.
@@ -276,6 +279,7 @@ class Audit:
     provenance: Provenance = Provenance()
     data: Data = Data()
     notes: tuple[str, ...] = ()
+    blind: Blind | None = None
     schema: Literal["discreet.audit/1"] = "discreet.audit/1"
     more: Mapping[str, Any] = more()
 
@@ -309,6 +313,8 @@ class Audit:
     def to_json(self) -> dict[str, Any]:
         """Return what is saved: the schema first, then the fields in their order."""
         out = plain(self)
+        if self.blind is None:  # nothing was looked at: the bytes are those of earlier releases
+            del out["blind"]
         return {"schema": out.pop("schema"), "title": out.pop("title"), "summary": out.pop("summary"), **out}
 
     @classmethod

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Agreement", "Attack", "Exposed", "OfClass", "Paired", "RocCurve", "more"]
+__all__ = ["Agreement", "Attack", "Blind", "Exposed", "OfClass", "Paired", "RocCurve", "more"]
 
 
 def more() -> Any:
@@ -28,6 +28,27 @@ class Attack:
     value: float
     low: float | None = None
     high: float | None = None
+    members: int | None = None
+    nonmembers: int | None = None
+    runs: int | None = None
+    rule: str | None = None
+    more: Mapping[str, Any] = more()
+
+
+@dataclass(frozen=True)
+class Blind:
+    """How well a classifier that sees no model tells members from non-members, by their texts or features alone.
+
+    ``confounded`` if the whole interval of its AUC lies above 1/2: then members and non-members differ of themselves,
+    and no attack's figure is evidence of a leak. Otherwise the split may still be confounded in ways it cannot see.
+    """
+
+    of: str
+    auc: float
+    low: float
+    high: float
+    level: float
+    confounded: bool
     members: int | None = None
     nonmembers: int | None = None
     runs: int | None = None

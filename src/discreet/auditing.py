@@ -78,10 +78,10 @@ def audit_attacks(
             variants, methods, workers, lambda doing, share: progress(doing, 0.02 + 0.83 * share)
         )
         never = [LeftOut(name, variant, why) for name, why in unusable.items() for variant in variants]
+        progress("telling members apart without a model", 0.85)
+        made = Made(work, units, (*never, *left), *work.split())
         progress("comparing", 0.85)
-        found, lines = put(
-            audit, Made(work, units, (*never, *left)), lambda share: progress("comparing", 0.85 + 0.1 * share)
-        )
+        found, lines = put(audit, made, lambda share: progress("comparing", 0.85 + 0.1 * share))
         progress("writing the report", 0.95)
         save(store.folder / "exposed.csv", lines)
         found.save(store.folder / "audit.json")

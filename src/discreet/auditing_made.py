@@ -15,11 +15,12 @@ from discreet._json import read_as
 from discreet._words import label, listing
 from discreet.attacked import LeftOut, dependence
 from discreet.audit import Analysis, Audit
-from discreet.audit_leaks import Exposed, OfClass, Paired
+from discreet.audit_leaks import Blind, Exposed, OfClass, Paired
 from discreet.auditing_agreement import agreement, name_of
 from discreet.auditing_rows import FPR, MOST_CLASSES, classes, exposed, paired
 from discreet.auditing_units import Unit, Units
-from discreet.summary import summarize
+from discreet.duplicate_texts import in_words
+from discreet.summary import summarize, unconfounded
 
 __all__ = ["LOSS", "MOST_EXPOSED", "Made", "put"]
 
@@ -36,6 +37,8 @@ class Made:
     work: Units
     units: tuple[Unit, ...]
     left_out: tuple[LeftOut, ...]
+    blind: Blind | None = None
+    blind_missing: str = ""
 
     @cached_property
     def by_name(self) -> Mapping[tuple[str, str], Unit]:
@@ -102,7 +105,8 @@ def put(audit: Audit, made: Made, progress: Callable[[float], None]) -> tuple[Au
             analysis = replace(analysis, exposed=tuple(_top(records, variants)), **shown)
         analyses.append(analysis)
         progress((number + 1) / len(base.analyses))
-    summary = summarize(analyses[0]) if base.summary else ()
+    blind = base.blind if made.blind is None else made.blind
+    summary = summarize(analyses[0], blind) if base.summary else ()
     about = {
         "names": list(made.names),
         "records, classes and comparisons at FPR": FPR,
@@ -111,18 +115,23 @@ def put(audit: Audit, made: Made, progress: Callable[[float], None]) -> tuple[Au
             for (name, reason), variants in _grouped(made.left_out).items()
         ],
         "classes left out": list(dict.fromkeys(complaints)),
+        "split": {
+            "judged without a model": made.blind is not None,
+            "said": [each for each in (_of_split(made.blind), made.blind_missing) if each],
+            "copies": max((unit.exposure.copies for unit in made.units), default=0),
+        },
         "sentences of the summary": len(summary),
         "agreement from elsewhere": {
             analysis.name: [row.with_ for row in analysis.agreement] for analysis in base.analyses
         },
     }
-    extra = tuple(sentence for sentence in base.summary if sentence not in summarize(base.analyses[0]))
+    before = summarize(base.analyses[0], base.blind)
+    extra = tuple(sentence for sentence in base.summary if sentence not in before)
     summary = (*summary, *extra)
     settings = {**base.settings, _KEY: about}
     notes = (*base.notes, *_notes(about))
-    return replace(base, analyses=tuple(analyses), summary=summary, settings=settings, notes=notes), _csv(
-        rows
-    )
+    whole = {"analyses": tuple(analyses), "summary": summary, "settings": settings, "notes": notes}
+    return replace(base, **whole, blind=blind), _csv(rows)
 
 
 def _without(audit: Audit) -> Audit:
@@ -133,10 +142,12 @@ def _without(audit: Audit) -> Audit:
     mine = _notes(about)
     analyses = tuple(_plain(analysis, about) for analysis in audit.analyses)
     extra = audit.summary[about["sentences of the summary"] :]
+    blind = None if about.get("split", {}).get("judged without a model") else audit.blind
     return replace(
         audit,
         analyses=analyses,
-        summary=(*summarize(analyses[0]), *extra) if audit.summary else (),
+        summary=(*summarize(analyses[0], blind), *extra) if audit.summary else (),
+        blind=blind,
         settings={name: value for name, value in audit.settings.items() if name != _KEY},
         notes=tuple(note for note in audit.notes if note not in mine),
     )
@@ -241,7 +252,15 @@ def _notes(about: Mapping[str, Any]) -> tuple[str, ...]:
         few = f" on {listing([f'`{label(v)}`' for v in each['variants']])}"
         notes.append(f"Left out: the attack `{label(each['attack'])}`{few}: {each['reason']}.")
     notes += [f"Left out: {reason}." for reason in about["classes left out"]]
+    split = about.get("split", {})
+    notes += [f"{words[0].upper()}{words[1:]}" for words in split.get("said", ())]
+    notes += [words for words in (in_words(split.get("copies", 0)),) if words]
     return tuple(notes)
+
+
+def _of_split(blind: Blind | None) -> str:
+    """What the baseline without a model found; nothing where the summary says it first."""
+    return "" if blind is None or blind.confounded else unconfounded(blind)
 
 
 def _csv(rows: Sequence[Exposed]) -> str:

@@ -14,10 +14,11 @@ import numpy as np
 
 from discreet._json import plain, read_as
 from discreet.attacked import LeftOut, apart, dependence, expose_one, judge
-from discreet.audit_leaks import Attack, RocCurve
+from discreet.audit_leaks import Attack, Blind, RocCurve
 from discreet.auditing_rows import curve, figures
 from discreet.backends import Backend
 from discreet.backends.keeping import make_elsewhere, moved
+from discreet.blind_baseline import blind_or_why
 from discreet.exposure import Exposure
 from discreet.records import Record
 from discreet.store import Store
@@ -137,6 +138,23 @@ class Units:
         )
         return json.loads(path.read_text("utf-8"))
 
+    def split(self) -> tuple[Blind | None, str]:
+        """Whether texts alone tell members from non-members, or why that is not known; nothing without texts."""
+        if "text" not in self.record.signals:
+            return None, ""
+
+        def compute() -> Any:
+            blind, why = blind_or_why(self.record, level=self.level, seed=self.seed)
+            return {"blind": blind, "why": why}
+
+        try:
+            version = metadata.version("scikit-learn")
+        except metadata.PackageNotFoundError:
+            version = None
+        found = self.kept("blind baseline", compute, scikit_learn=version)
+        blind = found["blind"]
+        return None if blind is None else read_as(Blind, blind, "blind"), found["why"]
+
     def _about(self) -> dict[str, Any]:
         versions = {name: metadata.version(name) for name in _PACKAGES}
         return {"release": self.content, "level": self.level, "seed": self.seed, "versions": versions}
@@ -155,7 +173,13 @@ class Units:
 
         e = expose_one(self.record, spec, variant)
         found = judge(e, dependence(self.record), level=self.level, seed=self.seed)
-        told = {"spec": e.attack, "runs": e.runs, "figures": figures(found), "roc": curve(spec, e)}
+        told = {
+            "spec": e.attack,
+            "runs": e.runs,
+            "copies": e.copies,
+            "figures": figures(found),
+            "roc": curve(spec, e),
+        }
         arrays = {"scores": e.scores, "member": e.member.astype(np.uint8), "keep": e.keep.astype(np.uint8)}
         arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         save_file(arrays, path, {"found": json.dumps(plain(told), allow_nan=False)})
@@ -176,6 +200,7 @@ def _read(path: Path, spec: str, variant: str) -> Unit:
     with safe_open(path, "np") as file:
         told = json.loads(file.metadata()["found"])
         scores, member, keep = (file.get_tensor(name) for name in ("scores", "member", "keep"))
-    e = Exposure(told["spec"], variant, tuple(told["runs"]), scores, member.astype(bool), keep.astype(bool))
+    flags = (member.astype(bool), keep.astype(bool))
+    e = Exposure(told["spec"], variant, tuple(told["runs"]), scores, *flags, told.get("copies", 0))
     rows = read_as(tuple[Attack, ...], told["figures"], "figures")
     return Unit(spec, e, rows, read_as(RocCurve, told["roc"], "roc"))

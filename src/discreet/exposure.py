@@ -10,9 +10,10 @@ import numpy as np
 from discreet._types import Bool, Float
 from discreet.attacks import Attack, attack, parse
 from discreet.attacks._public import known_answers, public_samples
+from discreet.duplicate_texts import on_both_sides, same_text
 from discreet.records import Record, RecordError
 
-__all__ = ["Exposure", "expose"]
+__all__ = ["Exposure", "expose", "judged"]
 
 _ENOUGH_RUNS = 4
 """With fewer other runs, samples of the pool would often be in none of them by chance."""
@@ -31,7 +32,9 @@ class Exposure:
         scores: Higher = more likely member.
         member: The answer.
         keep: False for samples that are not judged: those that calibrated the target's quantizer (neither members
-            nor strangers), and those whose answer the attacker knows (signals ``public`` and ``known``).
+            nor strangers), those whose answer the attacker knows (signals ``public`` and ``known``), and texts that
+            stand among both members and non-members of a run.
+        copies: How many samples are such texts, in any of the runs.
     """
 
     attack: str
@@ -40,6 +43,7 @@ class Exposure:
     scores: Float[np.ndarray, "run sample"]
     member: Bool[np.ndarray, "run sample"]
     keep: Bool[np.ndarray, "run sample"]
+    copies: int = 0
 
     @property
     def members(self) -> int:
@@ -68,7 +72,8 @@ def expose(
     the attacker the answer (1 or 0; -1: unknown), in any row of the target's run, are left out for all attacks. So
     are samples that none of at least four other runs trained on, or of others that are complementary pairs: who
     compares runs can see that such a sample is outside the pool that runs draw from, and would be given credit for
-    it. Whether a sample is left out depends on the other runs alone.
+    it. Whether such a sample is left out depends on the other runs alone. Texts (signal ``text``) that are the same
+    as one of the other answer are left out as well.
 
     Args:
         record: Measurements with membership.
@@ -95,23 +100,54 @@ def expose(
     if not runs:
         raise RecordError("runs: expected at least one run to attack, got none")
     found = [attack(record, method, run=run, variant=variant, step=step) for run in runs]
-    member = np.array([record.membership(run) for run in runs])
+    member, keep = judged(record, runs)
     calibrating = np.zeros_like(member)
     if record.calibration is not None:
         lines = [record.member_runs.index(run) for run in runs]
         used = record.calibration[lines][:, _looked_at(record, method, variant)]
         calibrating = np.asarray(used.any(axis=1))
-    keep = ~(_told(record, runs, member) | np.array([_outside(record.blind(run)) for run in runs]))
-    if not keep.any():
-        raise record.error(
-            "public, known: the attacker knows the answer to every sample; none is left to judge"
-        )
     if of == "calibration":
         keep &= _alike(record, variant, member, calibrating)
         member = np.array(calibrating)
     else:
         keep &= ~calibrating
-    return Exposure(found[0].attack, variant, tuple(runs), np.array([s.values for s in found]), member, keep)
+    scores = np.array([s.values for s in found])
+    return Exposure(found[0].attack, variant, tuple(runs), scores, member, keep, _copies(record, runs))
+
+
+def judged(
+    record: Record, runs: Sequence[str]
+) -> tuple[Bool[np.ndarray, "run sample"], Bool[np.ndarray, "run sample"]]:
+    """Who was a member of each run, and who of them is judged whatever the variant and the attack.
+
+    Returns:
+        The membership, and False for samples whose answer is known, outside the pool or ambiguous (see
+        :func:`expose`); calibration samples are still there.
+
+    Raises:
+        RecordError: As :func:`expose`.
+    """
+    member = np.array([record.membership(run) for run in runs])
+    keep = ~(_told(record, runs, member) | np.array([_outside(record.blind(run)) for run in runs]))
+    if not keep.any():
+        raise record.error(
+            "public, known: the attacker knows the answer to every sample; none is left to judge"
+        )
+    text = same_text(record)
+    if text is not None:
+        keep &= ~on_both_sides(text, member)
+        if not keep.any():
+            raise record.error(
+                "text: every text stands among members and among non-members; none is left to judge"
+            )
+    return member, keep
+
+
+def _copies(record: Record, runs: Sequence[str]) -> int:
+    text = same_text(record)
+    if text is None:
+        return 0
+    return int(on_both_sides(text, np.array([record.membership(run) for run in runs])).any(axis=0).sum())
 
 
 def _alike(

@@ -20,7 +20,7 @@ from discreet._json import dumps, plain, save
 from discreet._words import interval, label, number, rounded_up, whole
 from discreet.audit import Analysis, Attack, Audit, Ranked
 from discreet.requirement import OF_ATTACKS, OF_RANKING, OF_STORAGE, GateError, Requirement, nearest, parse
-from discreet.summary import DOUBTS
+from discreet.summary import DOUBTS, confounding
 
 __all__ = ["Check", "GateError", "Outcome", "Requirement", "Verdict", "gate", "parse"]
 
@@ -124,7 +124,8 @@ def gate(
 
     Metrics: ``r``, ``n_train_r``, ``rank`` of the ranking; ``auc`` and ``tpr@FPR`` of the attacks;
     ``share_of_full`` and every performance metric by its name; ``bits_per_weight`` and ``bytes``. Where no
-    variant or attack is named, the worst of them is judged, the full-precision reference included.
+    variant or attack is named, the worst of them is judged, the full-precision reference included. Figures of
+    attacks cannot be judged where members and non-members can be told apart without a model (``Audit.blind``).
 
     Args:
         audit: what was measured.
@@ -152,7 +153,12 @@ def gate(
         if name not in DOUBTS:
             raise GateError(f"accept: expected one of {', '.join(DOUBTS)}, got {name!r}")
     chosen = _choose(audit, analysis)
-    checks = tuple(_check(chosen, parse(text, chosen), bound, tuple(accept)) for text in requirements)
+    wanted = [parse(text, chosen) for text in requirements]
+    void = confounding(audit.blind) if audit.blind is not None and audit.blind.confounded else ""
+    checks = tuple(
+        _check(chosen, each, bound, tuple(accept), void if each.metric in OF_ATTACKS else "")
+        for each in wanted
+    )
     outcome = _worst([check.outcome for check in checks])
     return Verdict(outcome == "passed", outcome, chosen.name, bound, tuple(accept), checks)
 
@@ -170,9 +176,15 @@ def _choose(audit: Audit, name: str | None) -> Analysis:
     return audit.analyses[names.index(name)]
 
 
-def _check(analysis: Analysis, wanted: Requirement, bound: str, accept: tuple[str, ...]) -> Check:
-    """Judge every number that a requirement speaks about, and keep the worst: one that fails before one unknown."""
-    judged = [_judge(item, wanted, bound) for item in _find(analysis, wanted, accept)]
+def _check(
+    analysis: Analysis, wanted: Requirement, bound: str, accept: tuple[str, ...], void: str = ""
+) -> Check:
+    """Judge every number that a requirement speaks about, and keep the worst: one that fails before one unknown.
+
+    ``void``: why none of them means anything.
+    """
+    items = [replace(item, trouble=void or item.trouble) for item in _find(analysis, wanted, accept)]
+    judged = [_judge(item, wanted, bound) for item in items]
     outcome = _worst([each.outcome for each in judged])
     those = [each for each in judged if each.outcome == outcome]
     unknown = [each for each in those if each.end is None]

@@ -11,9 +11,18 @@ import math
 from collections.abc import Iterator, Sequence
 
 from discreet._words import interval, label, listing, number, percent, rounded_up, whole
-from discreet.audit import Agreement, Analysis, Ranked
+from discreet.audit import Agreement, Analysis, Blind, Ranked
 
-__all__ = ["DOUBTS", "headline", "named", "needed_samples", "pairs_told_apart", "summarize"]
+__all__ = [
+    "DOUBTS",
+    "confounding",
+    "headline",
+    "named",
+    "needed_samples",
+    "pairs_told_apart",
+    "summarize",
+    "unconfounded",
+]
 
 # Diagnostics under which the place of a variant in the ranking means little.
 DOUBTS = {
@@ -28,19 +37,50 @@ _OF_MANY = {
 }
 
 
-def summarize(analysis: Analysis) -> tuple[str, ...]:
+def summarize(analysis: Analysis, blind: Blind | None = None) -> tuple[str, ...]:
     """Say in plain words what an analysis found, the most important sentence first.
 
     Args:
         analysis: one ranking and what was measured beside it.
+        blind: what a classifier that sees no model makes of members and non-members. If it tells them apart, that
+            comes first, and nothing is said about leaks.
 
     Returns:
         Sentences; names stand between backticks.
     """
+    of_leaks = (_leaks, _compared, _attacks)
     told = (
         _told_apart, _leaks, _compared, _doubts, _resolution, _runs, _silent, _unranked, _reference, _attacks,
     )  # fmt: skip
-    return (headline(analysis), *(sentence for part in told for sentence in part(analysis)))
+    first: tuple[str, ...] = ()
+    if blind is not None and blind.confounded:
+        first = (confounding(blind),)
+        told = tuple(part for part in told if part not in of_leaks)
+    return (*first, headline(analysis), *(sentence for part in told for sentence in part(analysis)))
+
+
+def confounding(blind: Blind) -> str:
+    """What follows from a split that can be told without a model, in one sentence."""
+    return (
+        f"The split is confounded, so no leak is claimed: the {_OF.get(blind.of, blind.of)} alone tell members from "
+        f"non-members, without any model ({_blind_size(blind)}), and what attacks find is not evidence of a leak."
+    )
+
+
+def unconfounded(blind: Blind) -> str:
+    """What a baseline says that cannot tell members from non-members, in one sentence."""
+    return (
+        f"The {_OF.get(blind.of, blind.of)} alone were not found to tell members from non-members "
+        f"({_blind_size(blind)}): no sign that the split is confounded."
+    )
+
+
+_OF = {"text": "texts"}
+
+
+def _blind_size(blind: Blind) -> str:
+    level = f"{100 * blind.level:g}\u00a0%"
+    return f"AUC {number(blind.auc, 2)}, {level} interval {interval(blind.low, blind.high, _two)}"
 
 
 def headline(analysis: Analysis) -> str:

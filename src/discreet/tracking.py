@@ -83,6 +83,8 @@ def params_of(audit: Audit) -> dict[str, str]:
     found |= {f"data.{each.name}": each.sha256 for each in audit.provenance.data}
     found |= {f"count.{name}": count for name, count in audit.data.counts.items()}
     found |= dict(_flat(audit.settings, "settings"))
+    if audit.blind is not None:
+        found["split"] = "confounded" if audit.blind.confounded else "no sign of confounding"
     found |= {f"variant.{short}": long for long, short in _names(analysis).items()}
     return {_safe(name): str(value)[:_LONGEST] for name, value in found.items() if value is not None}
 

@@ -271,6 +271,13 @@ def attacked() -> dict[str, Any]:
     return audit_json(first, second | {"roc": [], "exposed": [], "classes": [], "paired": []})
 
 
+def confounded() -> dict[str, Any]:
+    """The same, but the texts alone tell members from non-members."""
+    blind = {"of": "text", "auc": 0.83, "low": 0.79, "high": 0.86, "level": 0.95, "confounded": True}
+    counts = {"members": 2342, "nonmembers": 2342, "runs": RUNS, "rule": "out-of-fold logistic regression"}
+    return audit_json(*attacked()["analyses"], blind=blind | counts)
+
+
 def audit_json(*analyses: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """An audit around some analyses, with its summary."""
     training = {"runs": RUNS, "epochs": STEPS, "optimizer": "adam", "lr": 1e-3}
@@ -293,7 +300,8 @@ def audit_json(*analyses: dict[str, Any], **changes: Any) -> dict[str, Any]:
         **changes,
     }
     if not raw["summary"]:
-        raw["summary"] = list(summarize(Audit.from_json(raw).analyses[0]))
+        made = Audit.from_json(raw)
+        raw["summary"] = list(summarize(made.analyses[0], made.blind))
     return raw
 
 
@@ -405,6 +413,7 @@ def extremes() -> dict[str, Any]:
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "realistic": realistic,
     "attacked": attacked,
+    "confounded": confounded,
     "hostile": hostile,
     "ranking-only": ranking_only,
     "one-variant": one_variant,

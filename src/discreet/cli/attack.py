@@ -113,8 +113,13 @@ def _show(found: Found) -> None:
     """Print a table for each variant and attack, one for all of them, and what was left out."""
     from discreet._words import interval, label, listing, number
     from discreet.cli.output import console, say, table
+    from discreet.duplicate_texts import in_words
+    from discreet.summary import confounding, unconfounded
 
     out = console()
+    if found.blind is not None and found.blind.confounded:
+        say(confounding(found.blind))
+        out.print()
     for each in found.results:
         _one(each)
         out.print()
@@ -131,6 +136,9 @@ def _show(found: Found) -> None:
         head = ("variant", "attack", "AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR")
         table(head, rows, right=head[2:])
         out.print()
+    if found.blind is not None and not found.blind.confounded:
+        say(unconfounded(found.blind))
+    say(*(words for words in (found.blind_missing, in_words(found.copies)) if words))
     reasons: dict[tuple[str, str], list[str]] = {}
     for each in found.left_out:
         reasons.setdefault((each.attack, each.reason), []).append(label(each.variant))

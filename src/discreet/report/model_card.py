@@ -9,6 +9,7 @@ from discreet.audit import Analysis, Attack, Audit, Ranked
 from discreet.diagnostics import ADVICE
 from discreet.gate import Verdict
 from discreet.report.model_index import chosen, front_matter, model_index, worst
+from discreet.summary import confounding
 
 __all__ = ["model_card", "privacy"]
 
@@ -37,7 +38,8 @@ def privacy(audit: Audit, variants: Sequence[str] = (), verdict: Verdict | None 
         "## Privacy of the training records",
         "What this model gives away about which records it was trained on, as measured"
         f" ({percent(analysis.ranking.level, 0)} intervals).",
-        "\n".join(_table(rows, analysis)),
+        *([f"**{_text(confounding(audit.blind))}**"] if audit.blind and audit.blind.confounded else []),
+        "\n".join(_table(rows, analysis, void=audit.blind is not None and audit.blind.confounded)),
         "### How it was measured",
         "\n".join(f"- {line}" for line in _how(rows, audit)),
         *(
@@ -51,13 +53,16 @@ def privacy(audit: Audit, variants: Sequence[str] = (), verdict: Verdict | None 
     return "\n\n".join(parts) + "\n"
 
 
-def _table(rows: Sequence[Ranked], analysis: Analysis) -> Iterator[str]:
+def _table(rows: Sequence[Ranked], analysis: Analysis, *, void: bool = False) -> Iterator[str]:
     head = ("variant", "r, higher is safer", "best attack: AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR")
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for row in rows:
         told = f"{number(row.r)} ({interval(row.low, row.high)})" if row.status == "ok" else f"{row.status}"
-        found = [_figure(analysis, row.variant, metric) for metric in ("auc", "tpr@0.01", "tpr@0.001")]
+        found = [
+            "no evidence (confounded split)" if void else _figure(analysis, row.variant, metric)
+            for metric in ("auc", "tpr@0.01", "tpr@0.001")
+        ]
         counts = f"n = {whole(row.samples)}, {whole(row.runs)} runs"
         yield f"| {' | '.join((_text(row.variant), f'{told}; {counts}', *found))} |"
 

@@ -45,16 +45,19 @@ def worst(analysis: Analysis, variant: str, metric: str) -> Attack | None:
 def model_index(audit: Audit, variants: Sequence[str] = (), name: str | None = None) -> list[dict[str, Any]]:
     """The list that goes under ``model-index``: one result for each data set, with a metric for each figure.
 
+    Figures of attacks on a confounded split are no evidence of anything, and are left out.
+
     Args:
         audit: What was measured; its headline is taken.
         variants: Those that ship; all when none is named.
         name: Of the model; the audit's title when None.
     """
     analysis = audit.analyses[0]
+    void = audit.blind is not None and audit.blind.confounded
     metrics = [
         metric
         for row in chosen(audit, variants)
-        for metric in (*_indicator(row, analysis), *_attacks(row, analysis))
+        for metric in (*_indicator(row, analysis), *(() if void else _attacks(row, analysis)))
     ]
     data = [each.name for each in audit.provenance.data] or ["training data"]
     dataset = {"name": ", ".join(data), "type": "-".join(data).replace(" ", "-").lower()}

@@ -10,6 +10,7 @@ from discreet.audit import Analysis, Audit
 from discreet.report.attacks import attacks
 from discreet.report.classes import classes
 from discreet.report.compared import compared
+from discreet.report.confounded import confounded, marked
 from discreet.report.curves import curves
 from discreet.report.deciding import deciding
 from discreet.report.diagnostics import diagnostics
@@ -76,12 +77,12 @@ def page(audit: Audit, built: Sequence[tuple[View, Sequence[Section]]]) -> str:
 
 def views(audit: Audit) -> list[View]:
     """The analyses as the page shows them, each with its own prefix for ids."""
-    return [View(analysis, f"a{i}") for i, analysis in enumerate(audit.analyses, 1)]
+    return [View(analysis, f"a{i}", audit.blind) for i, analysis in enumerate(audit.analyses, 1)]
 
 
 def sections(view: View) -> list[Section]:
     """The parts of one analysis that have something to show, in the page's order."""
-    return [section for part in _PARTS if (section := part(view)) is not None]
+    return [marked(view, section) for part in _PARTS if (section := part(view)) is not None]
 
 
 def _head(audit: Audit, view: View) -> Markup:
@@ -93,13 +94,14 @@ def _head(audit: Audit, view: View) -> Markup:
             node("p", "Privacy audit of compressed models"),
             class_="title",
         ),
+        confounded(view),
         node("p", prose(_said(audit, view)[0]), class_="lead"),
         _facts(view.analysis),
     )
 
 
 def _said(audit: Audit, view: View) -> tuple[str, ...]:
-    return audit.summary or summarize(view.analysis)
+    return audit.summary or summarize(view.analysis, audit.blind)
 
 
 def _in_words(said: Sequence[str], notes: Sequence[str]) -> Markup:
@@ -141,7 +143,7 @@ def _analysis(view: View, parts: Sequence[Section]) -> Markup:
     analysis = view.analysis
     inner = [node("section", node("h4", part.title), part.body) for part in parts]
     title = node("summary", node("h3", label(analysis.name, 80)))
-    words = _in_words(summarize(analysis), (analysis.note,))
+    words = _in_words(summarize(analysis, view.blind), (analysis.note,))
     return node("details", title, words, *inner, class_="analysis")
 
 

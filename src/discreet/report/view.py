@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from discreet._words import label
-from discreet.audit import Analysis, Ranked
+from discreet.audit import Analysis, Blind, Ranked
 from discreet.report.drawing import Figure
 from discreet.report.markup import Markup
 from discreet.summary import DOUBTS
@@ -34,6 +34,12 @@ class View:
 
     analysis: Analysis
     ident: str
+    blind: Blind | None = None
+
+    @property
+    def confounded(self) -> bool:
+        """Whether members and non-members can be told apart without any model."""
+        return self.blind is not None and self.blind.confounded
 
     @cached_property
     def names(self) -> Mapping[str, str]:
