@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import warnings
 from collections.abc import Sequence
@@ -112,15 +113,13 @@ def adapter(
     model: LanguageModel, folder: Path, seed: int, targets: Sequence[str] = ("q_proj", "v_proj"), **more: Any
 ) -> Any:
     """Save a random LoRA adapter of peft, and return peft's own model (a copy of the base in it)."""
-    import copy
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from peft import LoraConfig, get_peft_model
 
         config = LoraConfig(r=4, lora_alpha=8, target_modules=list(targets), task_type="CAUSAL_LM", **more)
-        wrapped = get_peft_model(copy.deepcopy(model.module), config)
         torch.manual_seed(seed)
+        wrapped = get_peft_model(copy.deepcopy(model.module), config)
         with torch.no_grad():
             for name, value in wrapped.named_parameters():
                 if value.requires_grad:

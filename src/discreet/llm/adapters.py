@@ -17,16 +17,8 @@ __all__ = ["BASE_FILE", "AdapterCheckpoint", "adapters_in", "check_base", "note_
 
 BASE_FILE = "discreet-base.json"
 _STEP = re.compile(r"checkpoint-(\d+)")
-# Fields of a LoRA configuration that are not a fact about its weights: where it was, and how it was trained.
-_ASIDE = (
-    "base_model_name_or_path",
-    "inference_mode",
-    "lora_dropout",
-    "peft_version",
-    "revision",
-    "runtime_config",
-    "task_type",
-)
+# Of a LoRA configuration, what the weights mean depends on; the rest is where it was and how it was trained.
+_FACTS = ("alpha_pattern", "lora_alpha", "use_dora", "use_rslora")
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +154,7 @@ def _read(path: Path, step: int) -> AdapterCheckpoint:
     if kind == "full":
         return AdapterCheckpoint(step, path, weights, kind)
     config = _config(path / "adapter_config.json")
-    facts = {name: value for name, value in config.items() if name not in _ASIDE}
+    facts = {name: config.get(name) for name in _FACTS}
     sha = _hash.joined_hash(weights, json.dumps(facts, sort_keys=True))
     return AdapterCheckpoint(step, path, sha, kind, config)
 
