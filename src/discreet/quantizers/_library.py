@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import logging
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,11 @@ class Library:
     def __str__(self) -> str:
         return _find.spec(self, PACKAGE)
 
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """Folders beside the environment's that the package may be in."""
+        return ()
+
     def why_not(self, shape: tuple[int, ...]) -> str | None:
         """Why the library cannot quantize weights of this shape, and what would fit; None if it can."""
         return None
@@ -55,10 +61,10 @@ class Library:
         Raises:
             QuantizerError: The package is not installed.
         """
-        try:
-            return f"{self.package} {importlib.metadata.version(self.package)}"
-        except importlib.metadata.PackageNotFoundError as error:
-            raise QuantizerError(self._missing(self.package)) from error
+        found = importlib.metadata.distributions(name=self.package, path=[*sys.path, *self.elsewhere])
+        for each in found:
+            return f"{self.package} {each.version}"
+        raise QuantizerError(self._missing(self.package))
 
     def load(self, module: str) -> ModuleType:
         """Import a module of the library, without the notes and warnings that libraries write on import.
@@ -73,8 +79,11 @@ class Library:
                 raise QuantizerError(self._missing((error.name or module).partition(".")[0])) from error
 
     def _missing(self, module: str) -> str:
-        what = f'pip install "discreet[{self.extra}]"'
-        return f"{self}: the package {module} is not installed; install it with: {what}"
+        return f"{self}: the package {module} is not installed; install it with: {self._how}"
+
+    @property
+    def _how(self) -> str:
+        return f'pip install "discreet[{self.extra}]"'
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from torch import Tensor
 from discreet._types import Float
 from discreet.quantizers._affine import Affine
 from discreet.quantizers._fields import QuantizerError, one_of
+from discreet.quantizers._gptq_client import INSTALL, apart
 from discreet.quantizers._library import Library
 
 __all__ = ["Gptq"]
@@ -54,6 +55,15 @@ class Gptq(Library):
         super().__post_init__()
         one_of("bits", self.bits, _BITS)
         one_of("group", self.group, _GROUPS)
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """See ``Library``."""
+        return (str(apart()),)
+
+    @property
+    def _how(self) -> str:
+        return INSTALL
 
     @property
     def needs_inputs(self) -> bool:
