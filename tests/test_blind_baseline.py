@@ -129,6 +129,15 @@ def test_several_runs_are_averaged_and_buy_no_narrower_interval() -> None:
     assert whole.low == pytest.approx(np.mean([one.low for one in each]))
 
 
+def test_the_halves_of_a_pair_are_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("discreet.blind_baseline._one", lambda *a: asked.append(a) or (0.5, 0.4, 0.6))
+    rng = np.random.default_rng(4)
+    half = rng.random(400) < 0.5
+    assert blind_baseline(split(sentences(rng, 400), np.array([half, ~half, half[::-1]]))).runs == 3
+    assert len(asked) == 2
+
+
 def test_features_serve_where_there_are_no_texts() -> None:
     rng = np.random.default_rng(5)
     member = rng.random(400) < 0.5

@@ -210,6 +210,8 @@ def attacked(
             left.append(LeftOut(spec, variant, str(error)))
             continue
         results.append(judge(exposure, dependence(record), level=level, seed=seed))
+    if "text" in record.signals:
+        progress("telling members apart without a model", 0.98)
     blind, missing = blind_or_why(record, run=run, level=level, seed=seed)
     progress("done", 1.0)
     return Found(tuple(results), tuple(left), level, seed, blind, missing)
