@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -155,3 +157,15 @@ def test_what_the_library_does_not_offer(spec: str, message: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         parse(spec)
     assert str(caught.value).endswith(message)
+
+
+def test_two_threads_may_load_the_library_at_once() -> None:
+    code = """
+import torch
+from concurrent.futures import ThreadPoolExecutor
+from discreet.quantizers import quantize_layer
+with ThreadPoolExecutor(8) as pool:
+    done = list(pool.map(lambda _: quantize_layer("bnb4", torch.ones(4, 64).cumsum(1)).bits_per_weight, range(8)))
+assert len(set(done)) == 1
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, capture_output=True)

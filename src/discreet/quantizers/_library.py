@@ -6,6 +6,7 @@ import importlib
 import importlib.metadata
 import logging
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ from discreet import _find
 from discreet.quantizers._fields import PACKAGE, QuantizerError, one_of
 
 __all__ = ["Library", "one_thread"]
+
+# A second thread would get a submodule while the package around it is still setting itself up.
+_LOADING = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +76,7 @@ class Library:
         Raises:
             QuantizerError: It is not installed, with what to install.
         """
-        with _quiet():
+        with _LOADING, _quiet():
             try:
                 return importlib.import_module(module)
             except ModuleNotFoundError as error:
