@@ -65,7 +65,7 @@ class LanguageScale:
     epochs: int = 10
     checkpoints: int = 10
     rank: int = 64
-    lr: float = 5e-4
+    lr: float = 2e-4
     batch: int = 32
     length: int = 256
     pretrained: int = 30000
@@ -139,7 +139,7 @@ _BIG: dict[str, Any] = {
 
 SCALES: Mapping[str, LanguageScale] = {
     "quick": LanguageScale(
-        variants=("full", "bnb4(kind='nf4')", "hqq(bits=2)"),
+        variants=("full", "bnb4(kind='nf4')", "hqq(bits=2)", "gptq(bits=3)"),
         runs=4,
         trained=200,
         evaluation=200,

@@ -1,0 +1,151 @@
+"""Figures 3, 4, 9, 10 and 11 of the study of language models, as SVG."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet._json import save
+from discreet.studies.language_claims import cleaned
+from discreet.studies.language_found import ATTACKS, FULL, METRICS, REFERENCES, Found
+from discreet.studies.language_page import training_curve
+
+__all__ = ["draw"]
+
+_COLOURS = {"bnb": "#566069", "gptq": "#0b5d8c", "hqq": "#a2470a", "full": "#111111"}
+_MARKS = {"1": "*", "2": "o", "3": "s", "4": "D", "8": "^"}
+_WORDS = {"auc": "AUC", "average precision": "average precision"}
+
+
+def draw(found: Found, folder: str | Path) -> tuple[Path, ...]:
+    """Draw ``best.svg`` (Figures 3 and 10), ``lira.svg`` (4), ``training.svg`` (9) and ``correlations.svg`` (11).
+
+    Args:
+        found: What was found.
+        folder: Where they go; it exists.
+
+    Returns:
+        The files written.
+    """
+    drawn = {"best": _best, "lira": _lira, "training": _training, "correlations": _correlations}
+    return tuple(save(Path(folder) / f"{name}.svg", _svg(of(found))) for name, of in drawn.items())
+
+
+def _look(variant: str) -> dict[str, Any]:
+    name, _, rest = variant.partition("(")
+    bits = rest.partition("bits=")[2][:1] or ("8" if name == "bnb8" else "4")
+    colour = next((c for key, c in _COLOURS.items() if name.startswith(key)), "#7a5195")
+    return {"color": colour, "marker": _MARKS.get(bits, "v")}
+
+
+def _best(found: Found) -> Any:
+    """What the best attack finds against r, one box a metric; full precision is a line."""
+    figure, axes = _board(2, 4)
+    for ax, metric in zip(axes.flat, METRICS, strict=True):
+        for variant in found.compressed:
+            row = found.ranking[variant]
+            value = found.figures[found.best(variant, metric), variant, metric]
+            if row.r:
+                error = [[value.value - value.low], [value.high - value.value]]
+                ax.errorbar(
+                    row.r,
+                    value.value,
+                    yerr=error,
+                    ls="none",
+                    elinewidth=0.7,
+                    label=cleaned(variant),
+                    **_look(variant),
+                )
+        full = found.figures[found.best(FULL, metric), FULL, metric].value
+        ax.axhline(full, color=_COLOURS["full"], linewidth=0.8, linestyle="--", label="full precision")
+        ax.axvline(found.ranking.indicators[0].resolution, color="#8a949e", linewidth=0.8, linestyle=":")
+        ax.set_xscale("log")
+        ax.set_title(_WORDS.get(metric, metric.replace("tpr@", "TPR at FPR ")), fontsize=8)
+    for ax in axes[-1]:
+        ax.set_xlabel("r (right: safer; dotted: resolution)", fontsize=7)
+    axes[0][-1].legend(fontsize=5, loc="center left", bbox_to_anchor=(1.0, 0.0), frameon=False)
+    return figure
+
+
+def _lira(found: Found) -> Any:
+    """TPR against FPR of offline LiRA, one line a variant, the mean over runs."""
+    attack = next(a for a in REFERENCES if a.startswith("lira"))
+    figure, axes = _board(1, 1, 4.6, 3.6)
+    ax, grid = axes[0][0], np.geomspace(1e-3, 1, 200)
+    for variant in found.variants:
+        e = found.exposures[attack, variant]
+        curves = []
+        for score, member, keep in zip(e.scores, e.member, e.keep, strict=True):
+            others = np.sort(score[keep & ~member])[::-1]
+            allowed = np.floor(grid * len(others)).astype(int)
+            bound = np.append(others, -np.inf)[allowed]
+            inside = np.sort(score[keep & member])
+            curves.append(1 - np.searchsorted(inside, bound, "right") / len(inside))
+        style = {**_look(variant), "marker": None, "linestyle": "--" if variant == FULL else "-"}
+        ax.plot(grid, np.mean(curves, axis=0), linewidth=1.0, label=cleaned(variant), **style)
+    ax.plot(grid, grid, color="#8a949e", linewidth=0.8, linestyle=":")
+    ax.set(
+        xscale="log", yscale="log", ylim=(1e-3, 1), xlabel="false positive rate", ylabel="true positive rate"
+    )
+    ax.legend(fontsize=5, frameon=False)
+    return figure
+
+
+def _training(found: Found) -> Any:
+    """Mean loss along fine-tuning, in full precision."""
+    figure, axes = _board(1, 1, 4.6, 3.0)
+    ax, rows = axes[0][0], np.array(training_curve(found))
+    names = ("texts it was fine-tuned on", "other texts of the pool", "evaluation texts")
+    for column, name in enumerate(names, 1):
+        ax.plot(rows[:, 0], rows[:, column], linewidth=1.2, marker="o", markersize=3, label=name)
+    ax.set(xlabel="step", ylabel="loss, nats a token")
+    ax.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _correlations(found: Found) -> Any:
+    """Spearman correlation of r with each attack, with its interval, one box a metric."""
+    metrics = ("average precision", "auc", "tpr@0.15", "tpr@0.1")
+    figure, axes = _board(1, len(metrics), 2.6, 3.0)
+    attacks = ("best", *found.attacks)
+    for ax, metric in zip(axes[0], metrics, strict=True):
+        for place, attack in enumerate(attacks):
+            told = found.agreements[attack, metric]
+            if told is not None:
+                error = [[told.value - told.low], [told.high - told.value]]
+                colour = _COLOURS["hqq"] if attack in REFERENCES else _COLOURS["gptq"]
+                ax.errorbar(
+                    told.value, place, xerr=error, marker="o", markersize=4, color=colour, elinewidth=0.8
+                )
+        ax.axvline(0, color="#8a949e", linewidth=0.8, linestyle=":")
+        ax.set(xlim=(-1.05, 1.05), ylim=(len(attacks) - 0.5, -0.5))
+        ax.set_yticks(
+            range(len(attacks)), [ATTACKS.get(a, "best attack") for a in attacks] if ax is axes[0][0] else []
+        )
+        ax.set_title(_WORDS.get(metric, metric.replace("tpr@", "TPR at FPR ")), fontsize=8)
+    return figure
+
+
+def _board(rows: int, columns: int, width: float = 2.6, height: float = 2.3) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for ax in axes.flat:
+        ax.tick_params(labelsize=6)
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _svg(figure: Any) -> bytes:
+    """The same bytes for the same figure."""
+    import matplotlib
+
+    out = io.BytesIO()
+    fixed = {"svg.hashsalt": "discreet", "svg.fonttype": "none", "font.family": "sans-serif"}
+    with matplotlib.rc_context(fixed):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
