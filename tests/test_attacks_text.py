@@ -249,6 +249,19 @@ def test_records_without_tokens() -> None:
         scores(without(texts(LENGTHS), "text", "zlib_bytes"), "zlib")
 
 
+def test_records_that_are_not_about_texts_are_refused_in_the_same_words() -> None:
+    kept = {"loss": texts(LENGTHS).signal("loss")}
+    plain = replace(texts(LENGTHS), signals=kept, axes={})
+    said = set()
+    for method in ("mink", "minkpp", "zlib", "pretrained", "combined", "text_quantile"):
+        with pytest.raises(
+            RecordError, match=r"no texts: .*signals logp, offsets, text.*discreet.llm.release"
+        ) as error:
+            scores(plain, method)
+        said.add(str(error.value))
+    assert len(said) == 1
+
+
 def test_a_text_without_tokens_is_named() -> None:
     record = texts([3, 2])
     empty = replace(

@@ -93,6 +93,12 @@ def test_all_lists_what_it_leaves_out(discreet: Run, path: Path, monkeypatch: py
     code, out, _ = discreet("attack", path, "--attack", "all", "--variant", "full")
     assert code == 0
     assert "left out: joint on full: it judges variants released together" in out
+    monkeypatch.setattr(
+        "discreet.attacks.names", lambda: ("combined", "joint", "loss", "mink", "rmia", "zlib")
+    )
+    out = discreet("attack", path, "--attack", "all")[1]
+    assert out.count("left out: ") == 2
+    assert "left out: combined, mink and zlib on full and sign: " in out
     code, out, err = discreet("attack", path, "--attack", "all", "--variant", "full", "--json", "-")
     assert code == 0
     assert "joint" in [each["attack"] for each in json.loads(out)["left_out"]]

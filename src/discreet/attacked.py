@@ -16,6 +16,7 @@ import numpy as np
 from discreet import attacks
 from discreet._json import plain
 from discreet._types import Float
+from discreet._words import label, listing
 from discreet.advantage import advantage
 from discreet.attack_specs import brief, chosen
 from discreet.auc import auc
@@ -40,6 +41,7 @@ __all__ = [
     "dependence",
     "expose_one",
     "judge",
+    "left_out_words",
 ]
 
 FPRS = (0.1, 0.01, 0.001, 0.0001)
@@ -273,6 +275,25 @@ def judge(
         gains,
         _epsilon(runs, level),
     )
+
+
+def left_out_words(left: Iterable[LeftOut]) -> list[tuple[str, str, str]]:
+    """Attacks, variants and the reason, one entry for all attacks that were left out for one reason.
+
+    Example:
+        >>> left_out_words([LeftOut("mink", "full", "no texts"), LeftOut("zlib", "full", "no texts")])
+        [('mink and zlib', 'full', 'no texts')]
+    """
+    by_attack: dict[tuple[str, str], list[str]] = {}
+    for each in left:
+        by_attack.setdefault((each.attack, each.reason), []).append(each.variant)
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (attack, reason), variants in by_attack.items():
+        alike.setdefault((reason, tuple(variants)), []).append(attack)
+    return [
+        (listing([label(name) for name in names], 12), listing([label(v) for v in variants]), reason)
+        for (reason, variants), names in alike.items()
+    ]
 
 
 def dependence(record: Record) -> np.ndarray | None:

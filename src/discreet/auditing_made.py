@@ -248,9 +248,12 @@ def _notes(about: Mapping[str, Any]) -> tuple[str, ...]:
         f"Attacks of this audit: {names}. The strongest is the one that finds most members at a false positive rate "
         f"of {100 * FPR:g} %, on average over the variants; it was picked on the rows that its figures come from."
     ]
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for each in about["left out"]:
-        few = f" on {listing([f'`{label(v)}`' for v in each['variants']])}"
-        notes.append(f"Left out: the attack `{label(each['attack'])}`{few}: {each['reason']}.")
+        alike.setdefault((each["reason"], tuple(each["variants"])), []).append(f"`{label(each['attack'])}`")
+    for (reason, variants), found in alike.items():
+        few = f" on {listing([f'`{label(v)}`' for v in variants])}"
+        notes.append(f"Left out: the attack{'s' * (len(found) > 1)} {listing(found, 12)}{few}: {reason}.")
     notes += [f"Left out: {reason}." for reason in about["classes left out"]]
     split = about.get("split", {})
     notes += [f"{words[0].upper()}{words[1:]}" for words in split.get("said", ())]

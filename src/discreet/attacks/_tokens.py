@@ -10,10 +10,24 @@ from discreet._types import Float, Int
 from discreet.records import Record
 from discreet.records.laws import OFFSETS, all_finite, quoted
 
-__all__ = ["fewest", "lowest_sums", "token_counts", "tokens", "zlib_bytes"]
+__all__ = ["fewest", "lowest_sums", "need_texts", "token_counts", "tokens", "zlib_bytes"]
 
 _HOW = "measure texts with discreet.llm.release, or add it"
+_OF_TEXTS = {OFFSETS, "logp", "logp_mean", "logp_std", "text", "zlib_bytes", "pretrained_loss"}
 _TOKENS = 1 << 20  # tokens read at a time
+
+
+def need_texts(blind: Record) -> None:
+    """Refuse a record that is not about texts at all, in the same words for every attack.
+
+    Raises:
+        RecordError: It has none of the signals of texts.
+    """
+    if not _OF_TEXTS & set(blind.signals):
+        raise blind.error(
+            "no texts: such attacks read what a language model says of texts (signals logp, offsets, text, …); "
+            "measure texts with discreet.llm.release, or add them"
+        )
 
 
 def token_counts(blind: Record) -> Int[np.ndarray, " sample"]:
@@ -22,6 +36,7 @@ def token_counts(blind: Record) -> Int[np.ndarray, " sample"]:
     Raises:
         RecordError: No signal ``offsets``, or a text of which no token was scored.
     """
+    need_texts(blind)
     if OFFSETS not in blind.signals:
         raise blind.error(f"{OFFSETS}: this attack needs the number of tokens of each text; {_HOW}")
     counts = np.diff(np.asarray(blind.signal(OFFSETS)).astype(np.int64))
@@ -45,6 +60,7 @@ def tokens(
     Raises:
         RecordError: A signal is missing, has other axes or a value that is not finite; or as :func:`token_counts`.
     """
+    need_texts(blind)
     for name in names:
         if name not in blind.signals:
             raise blind.error(f"{name}: this attack reads the signal '{name}' [row, token]; {_HOW}")
@@ -111,6 +127,7 @@ def zlib_bytes(blind: Record) -> Int[np.ndarray, " sample"]:
     Raises:
         RecordError: Neither signal, or a number below 1.
     """
+    need_texts(blind)
     if "zlib_bytes" in blind.signals:
         found = np.asarray(blind.signal("zlib_bytes"))
         if blind.axes["zlib_bytes"] != ("sample",) or found.dtype.kind not in "iu" or (found < 1).any():

@@ -8,6 +8,7 @@ import numpy as np
 
 from discreet._types import Float
 from discreet.attacks._own import own_score
+from discreet.attacks._tokens import need_texts
 from discreet.records import Record
 
 __all__ = ["Pretrained"]
@@ -22,6 +23,7 @@ class Pretrained:
     """
 
     def __call__(self, blind: Record, row: int) -> Float[np.ndarray, " sample"]:
+        need_texts(blind)
         if "pretrained_loss" not in blind.signals or blind.axes["pretrained_loss"] != ("sample",):
             raise blind.error(
                 "pretrained_loss: this attack needs the signal 'pretrained_loss' [sample], each text's loss under "

@@ -8,7 +8,8 @@ import numpy as np
 
 from discreet._types import Num
 from discreet.attacks._public import texts
-from discreet.attacks.quantile import Quantile
+from discreet.attacks._tokens import need_texts
+from discreet.attacks.quantile import Fitting, Quantile
 from discreet.records import Record
 from discreet.records.laws import OFFSETS
 
@@ -40,6 +41,10 @@ class TextQuantile(Quantile):
         super().__post_init__()
         if self.columns < 1:
             raise ValueError(f"columns: expected at least 1, got {self.columns}")
+
+    def fit(self, blind: Record, row: int) -> Fitting:
+        need_texts(blind)
+        return super().fit(blind, row)
 
     def known(self, blind: Record) -> Num[np.ndarray, " sample *feature"]:
         from discreet.text_features import ngrams, sizes

@@ -111,7 +111,8 @@ def _run(record: Record, target: str) -> str | None:
 
 def _show(found: Found) -> None:
     """Print a table for each variant and attack, one for all of them, and what was left out."""
-    from discreet._words import interval, label, listing, number
+    from discreet._words import interval, label, number
+    from discreet.attacked import left_out_words
     from discreet.cli.output import console, say, table
     from discreet.duplicate_texts import in_words
     from discreet.summary import confounding, unconfounded
@@ -139,13 +140,10 @@ def _show(found: Found) -> None:
     if found.blind is not None and not found.blind.confounded:
         say(unconfounded(found.blind))
     say(*(words for words in (found.blind_missing, in_words(found.copies)) if words))
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for each in found.left_out:
-        reasons.setdefault((each.attack, each.reason), []).append(label(each.variant))
     say(
         *(
-            f"left out: {label(name)} on {listing(variants)}: {reason}"
-            for (name, reason), variants in reasons.items()
+            f"left out: {names} on {variants}: {why}"
+            for names, variants, why in left_out_words(found.left_out)
         )
     )
 
