@@ -51,7 +51,7 @@ class Broken(Uniform):
 
     def encode(self, groups: Tensor) -> Multiples:
         found = super().encode(groups)
-        return Multiples(found.numbers, largest=found.largest, zero=False, scale=found.scale * torch.nan)
+        return Multiples(found.numbers, largest=found.largest, zero=False, scale=torch.as_tensor(found.scale) * torch.nan)
 
 
 @pytest.fixture(autouse=True)
