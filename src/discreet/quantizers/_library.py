@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
-import logging
 import sys
-import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,12 +13,10 @@ from typing import ClassVar
 import torch
 
 from discreet import _find
+from discreet._quiet import imported
 from discreet.quantizers._fields import PACKAGE, QuantizerError, one_of
 
 __all__ = ["Library", "one_thread"]
-
-# A second thread would get a submodule while the package around it is still setting itself up.
-_LOADING = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +70,10 @@ class Library:
         Raises:
             QuantizerError: It is not installed, with what to install.
         """
-        with _LOADING, _quiet():
-            try:
-                return importlib.import_module(module)
-            except ModuleNotFoundError as error:
-                raise QuantizerError(self._missing((error.name or module).partition(".")[0])) from error
+        try:
+            return imported(module)
+        except ModuleNotFoundError as error:
+            raise QuantizerError(self._missing((error.name or module).partition(".")[0])) from error
 
     def _missing(self, module: str) -> str:
         return f"{self}: the package {module} is not installed; install it with: {self._how}"
@@ -99,15 +92,3 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from discreet._quiet import no_bars
 from discreet.model_seeds import init_seed, stream
 
 __all__ = ["ARCHITECTURE", "batches", "pad", "pretrain"]
@@ -71,7 +72,8 @@ def pretrain(
         optimizer.zero_grad()
         schedule.step()
         on_step(step / steps)
-    model.eval().save_pretrained(folder, safe_serialization=True)
+    with no_bars():
+        model.eval().save_pretrained(folder, safe_serialization=True)
 
 
 def batches(

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from discreet._quiet import imported
 from discreet.model_seeds import init_seed, stream
 from discreet.studies.language_plan import LanguageScale
 from discreet.studies.language_pretraining import batches, loss_of
@@ -44,17 +45,16 @@ def tune(
         seed: Of the study.
         on_step: Called after each step; what it raises ends the training.
     """
-    from peft import LoraConfig, get_peft_model
-
+    peft = imported("peft")
     torch.manual_seed(init_seed(seed, run))
-    config = LoraConfig(
+    config = peft.LoraConfig(
         r=scale.rank,
         lora_alpha=scale.rank,
         target_modules=list(TARGETS),
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
     )
-    model = get_peft_model(copy.deepcopy(base), config)
+    model = peft.get_peft_model(copy.deepcopy(base), config)
     model.train()
     weights = [each for each in model.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=scale.lr, weight_decay=0.0)
