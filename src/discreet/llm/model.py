@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -93,14 +94,14 @@ def load(
     words |= {"trust_remote_code": trust_remote_code, "local_files_only": True}
     kind = None if dtype == "auto" else getattr(torch, dtype)
     with _quiet(), _told(folder):
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoModelForCausalLM
 
         config = None if gguf else _config(folder, trust_remote_code)
         more = {} if gguf else {"config": config, "use_safetensors": True}
         module, found = AutoModelForCausalLM.from_pretrained(
             folder, dtype=kind or "auto", output_loading_info=True, **words, **more
         )
-        tokenizer = AutoTokenizer.from_pretrained(folder, **words)
+        tokenizer = _tokenizer(folder, words)
     _check_complete(folder, found)
     module = _plain(module) if gguf else module
     digest = _hash.file_hash(gguf) if gguf else _hash.safetensors_hash(weights)
@@ -176,6 +177,23 @@ def _weight_files(folder: Path) -> tuple[Path | None, list[Path]]:
             " safetensors (save_pretrained does)"
         )
     raise LanguageModelError(f"{folder}: no weights: expected *.safetensors files or one .gguf file")
+
+
+def _tokenizer(folder: Path, words: dict[str, Any]) -> Any:
+    """The tokenizer of a folder.
+
+    One that says it is ``tokenizer.json`` and nothing else is read as that: ``AutoTokenizer`` would put the rules of
+    the model's family in place of its own.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    try:
+        said = json.loads((folder / "tokenizer_config.json").read_text("utf-8")).get("tokenizer_class")
+    except (OSError, ValueError, AttributeError):
+        said = None
+    plain = said in ("PreTrainedTokenizerFast", "TokenizersBackend") and (folder / "tokenizer.json").is_file()
+    kind: Any = PreTrainedTokenizerFast if plain else AutoTokenizer
+    return kind.from_pretrained(folder, **words)
 
 
 def _config(folder: Path, trust_remote_code: bool) -> Any:
