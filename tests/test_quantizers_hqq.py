@@ -5,13 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from discreet.quantizers import Affine, QuantizerError, parse, quantize, quantize_layer, quantize_stack
+from discreet.quantizers import (
+    Affine,
+    QuantizerError,
+    needs_inputs,
+    parse,
+    quantize,
+    quantize_layer,
+    quantize_stack,
+)
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -19,6 +28,7 @@ with warnings.catch_warnings():
     from hqq.core.quantize import Quantizer as Library
 
 BITS = (1, 2, 3, 4, 8)
+PAGE = Path(__file__).parents[1] / "docs" / "quantizers.md"
 
 
 def weights(*shape: int, seed: int = 0) -> Tensor:
@@ -182,6 +192,18 @@ def test_naming_and_reading_specs_loads_no_library() -> None:
 def test_the_library_is_on_record_with_its_version() -> None:
     assert quantize({"w": weights(8, 64)}, "hqq").about["made_by"].startswith("hqq 0.")
     assert "made_by" not in quantize({"w": weights(8, 64)}, "sign").about
+
+
+def test_the_page_gives_the_bits_that_are_stored() -> None:
+    rows = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    stated = {row[1].strip(" `"): row[5].strip() for row in rows}
+    weight, narrow, inputs = weights(896, 4864), weights(8, 128), weights(150, 128)
+    measured = [spec for spec, bits in stated.items() if "." in bits and "ternary" not in spec]
+    assert {spec.partition("(")[0] for spec in measured} == {"hqq", "bnb4", "bnb8", "int8", "intx", "gptq"}
+    for spec in measured:
+        layer = (narrow, inputs) if needs_inputs(spec) else (weight, None)
+        found = quantize_layer(spec, *layer).bits_per_weight
+        assert f"{found:.2f}".rstrip("0") == stated[spec].rstrip("0"), spec
 
 
 def affine(**changed: Any) -> Affine:
