@@ -194,6 +194,7 @@ def test_the_library_is_on_record_with_its_version() -> None:
     assert "made_by" not in quantize({"w": weights(8, 64)}, "sign").about
 
 
+@pytest.mark.slow
 def test_the_page_gives_the_bits_that_are_stored() -> None:
     rows = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     stated = {row[1].strip(" `"): row[5].strip() for row in rows}
