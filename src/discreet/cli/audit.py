@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from discreet.audit import Analysis, Audit, Paired
     from discreet.spec import AuditSpec
 
+from discreet.cli.audit_hf import audit_hf, check_no_hf, refuse_with_hf
+
 __all__ = ["audit"]
 
 _EXAMPLES = """[bold]Examples[/bold]
@@ -27,6 +29,8 @@ discreet audit my.toml --folder my-run --time-budget 20
 discreet audit my.toml --backend ray
 
 discreet audit discreet-demo --attack "lira(mode='offline'),rmia"
+
+discreet audit --hf MODEL --adapter OUTPUT --members train.jsonl --nonmembers held-out.jsonl
 """
 _HEAD = """#:schema {schema}
 What discreet audit is to do; it runs as it is, in about a minute.
@@ -45,13 +49,13 @@ _SHOWN = {
 
 def audit(
     path: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="SPEC.toml|RUN_DIR",
             show_default=False,
-            help="What to do, see --init; or a run directory, such as discreet demo leaves one.",
+            help="What to do, see --init; or a run directory, such as discreet demo leaves one. Not with --hf.",
         ),
-    ],
+    ] = None,
     init: Annotated[
         bool, typer.Option("--init", help="Write a commented spec there, and a schema for editors beside it.")
     ] = False,
@@ -110,17 +114,136 @@ def audit(
             "--precision",
             metavar="full|mixed",
             show_default=False,
-            help="Of a spec: of the forward passes, instead of [device] precision.",
+            help="Of a spec: of the forward passes, instead of [device] precision. With --hf, mixed is bfloat16.",
         ),
     ] = None,
+    hf: Annotated[
+        str | None,
+        typer.Option(
+            "--hf",
+            metavar="MODEL",
+            show_default=False,
+            help="A causal language model that was fine-tuned: a folder, or a name on the Hugging Face hub.",
+        ),
+    ] = None,
+    adapter: Annotated[
+        Path | None,
+        typer.Option(
+            "--adapter",
+            show_default=False,
+            help="With --hf: output folder of the Trainer, with its checkpoints (adapters or whole models).",
+        ),
+    ] = None,
+    members: Annotated[
+        Path | None,
+        typer.Option(
+            "--members", show_default=False, help="With --hf: the training file, .jsonl, .csv or .parquet."
+        ),
+    ] = None,
+    nonmembers: Annotated[
+        Path | None,
+        typer.Option(
+            "--nonmembers",
+            show_default=False,
+            help="With --hf: texts of the same kind that it was not trained on.",
+        ),
+    ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibration",
+            show_default=False,
+            help="With --hf: texts for GPTQ; some of the non-members, which are then not judged, if not given.",
+        ),
+    ] = None,
+    quantizers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--quantizer",
+            metavar="SPEC[,SPEC…]",
+            show_default=False,
+            help='With --hf: such as "hqq(bits=4),gptq(bits=3),adapter over bnb4"; if not given, those that need no'
+            " texts. Repeatable.",
+        ),
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", show_default=False, help="With --hf: column of the prompts.")
+    ] = None,
+    answer: Annotated[
+        str | None, typer.Option("--answer", show_default=False, help="With --hf: column of what is scored.")
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="With --hf: score prompts as well as answers.")
+    ] = False,
+    on_long: Annotated[
+        str,
+        typer.Option(
+            "--on-long",
+            metavar="refuse|split|cut",
+            help="With --hf: what to do with texts longer than the context.",
+        ),
+    ] = "refuse",
+    most: Annotated[
+        int | None,
+        typer.Option(
+            "--most",
+            min=2,
+            show_default=False,
+            help="With --hf: at most so many texts of either kind, at random.",
+        ),
+    ] = None,
+    revision: Annotated[
+        str | None, typer.Option("--revision", show_default=False, help="With --hf: of a name on the hub.")
+    ] = None,
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option("--trust-remote-code", help="With --hf: run Python code that comes with the model."),
+    ] = False,
 ) -> None:
     """Audit a model of your own as a spec says: train or read runs, measure, rank, attack, report, judge.
 
     Writes FOLDER/report.html, FOLDER/audit.json, FOLDER/exposed.csv and, if the spec has a gate, FOLDER/gate.json;
     then it ends as discreet gate does. Given a run directory instead, attacks every variant in it, and puts what is
-    found into its audit and its report. Stop it at any moment: the next call goes on where it stopped.
+    found into its audit and its report. With --hf, ranks the quantizers of a fine-tuned language model from its
+    checkpoints, and attacks the last one. Stop it at any moment: the next call goes on where it stopped.
     """
     started = time.monotonic()
+    texts = {"adapter": adapter, "members": members, "nonmembers": nonmembers}
+    if hf is not None:
+        refuse_with_hf(path, init=init, time_budget=time_budget, backend=backend)
+        found = audit_hf(
+            hf,
+            texts,
+            folder or Path(f"audit-{Path(hf).name}"),
+            calibration=calibration,
+            quantizers=quantizers,
+            attacks=names,
+            columns=(prompt, answer),
+            whole=whole,
+            on_long=on_long,
+            most=most,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+            device=device,
+            precision=precision,
+            workers=workers,
+        )
+        _tell(found, folder or Path(f"audit-{Path(hf).name}"), ranked=True)
+        return
+    check_no_hf(
+        **texts,
+        calibration=calibration,
+        quantizer=quantizers,
+        prompt=prompt,
+        answer=answer,
+        whole=whole or None,
+        on_long=None if on_long == "refuse" else on_long,
+        most=most,
+        revision=revision,
+        trust_remote_code=trust_remote_code or None,
+    )
+    if path is None:
+        raise ValueError("expected SPEC.toml, a run directory, or --hf MODEL; see discreet audit --help")
     if init:
         _init(path)
         return
