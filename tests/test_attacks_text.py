@@ -17,7 +17,7 @@ from discreet.exposure import expose
 from discreet.learners import parse as parse_learner
 from discreet.learners._design import Scale
 from discreet.learners._predictors import LocationScale
-from discreet.learners.ensemble import Merged
+from discreet.learners.ensemble import Merged, MergedCurves
 from discreet.records import Record, RecordError
 from discreet.stats import auc
 from discreet.text_features import compressed, ngrams, sizes
@@ -407,9 +407,19 @@ def test_ensembles_that_cannot_be() -> None:
         parse_learner("ensemble(learner='ensemble')")
     with pytest.raises(ValueError, match="share: expected"):
         parse_learner("ensemble(share=0.0)")
-    x, s = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60.0)
-    with pytest.raises(ValueError, match=r"location and scale.*pinball"):
-        parse_learner("ensemble(learner='pinball(epochs=1)')").fit(x, None, s, levels=np.array([0.5]), seed=0)
+
+
+def test_curves_of_an_ensemble_are_averaged_level_by_level() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 2))
+    s = x[:, 0] + rng.normal(size=200)
+    learner = parse_learner("ensemble(learner='lightgbm(trees=5)', size=3, share=0.5)")
+    found = learner.fit(x, None, s, levels=np.array([0.5, 0.9]), seed=0)
+    assert isinstance(found, MergedCurves)
+    each = [member.quantiles(x, None) for member in found.members]
+    assert not np.allclose(each[0], each[1])  # each saw other rows
+    assert found.quantiles(x, None) == pytest.approx((each[0] + each[1] + each[2]) / 3)
+    assert found.score(x[:1], None, found.quantiles(x[:1], None)[:, 1]) == pytest.approx([1.2816], abs=1e-4)
 
 
 # --- features of texts ----------------------------------------------------------------------------------------------

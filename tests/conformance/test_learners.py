@@ -19,7 +19,7 @@ VARIED = (
     "pinball(head='gaussian')",
     "pinball(head='robust')",
     "catboost(head='levels')",
-    "ensemble(learner='pinball(head=\"gaussian\")', size=2)",
+    "ensemble(learner='pinball', size=2)",
 )
 LEARNERS = (*(name for name in names() if isinstance(parse(name), QuantileLearner)), *VARIED)
 LEVELS = np.array([0.2, 0.5, 0.9, 0.95, 0.99])

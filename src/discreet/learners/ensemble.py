@@ -10,8 +10,9 @@ from scipy.special import ndtri
 
 from discreet import _find
 from discreet._types import Float, Num
+from discreet.learners._attained import attained
 from discreet.learners._design import check_fit
-from discreet.learners._predictors import LocationScale
+from discreet.learners._predictors import Curves, LocationScale
 from discreet.learners._protocol import QuantileLearner
 from discreet.learners._space import Choice, Range
 
@@ -20,14 +21,15 @@ __all__ = ["Ensemble"]
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Several regressors of one kind, each on its own part of the rows, merged into one normal distribution.
+    """Several regressors of one kind, each on its own part of the rows, merged into one distribution.
 
-    Each member gives a location mu_m and a scale sigma_m; the merged ones are mu = mean mu_m and
-    sigma^2 = mean(sigma_m^2 + mu_m^2) - mu^2, so that where members disagree nothing is far out.
+    Where each member gives a location mu_m and a scale sigma_m (``ridge``, ``catboost``, ``pinball`` with the head
+    ``gaussian`` or ``robust``), the merged ones are mu = mean mu_m and sigma^2 = mean(sigma_m^2 + mu_m^2) - mu^2, so
+    that where members disagree nothing is far out. Where each gives one curve a level (``pinball``, ``lightgbm``),
+    the curves are averaged level by level.
 
     Attributes:
-        learner: Spec string of the members: one with location and scale (``ridge``, ``pinball(head='gaussian')``
-            or ``'robust'``, ``catboost``).
+        learner: Spec string of the members.
         size: How many.
         share: Share of the rows that each is fitted on, drawn without replacement. With 1 members differ by their
             seed alone, so a learner without randomness gains nothing.
@@ -53,11 +55,11 @@ class Ensemble:
         *,
         levels: Float[np.ndarray, " level"],
         seed: int,
-    ) -> Merged:
+    ) -> Merged | MergedCurves:
         """Fit all members; see ``QuantileLearner.fit``.
 
         Raises:
-            ValueError: A member predicts no location and scale.
+            ValueError: The members do not predict quantiles.
             SpecError: No such learner.
         """
         s, levels = check_fit(x, y, s, levels)
@@ -69,14 +71,14 @@ class Ensemble:
             rng = np.random.default_rng([seed, number])
             rows = _part(rng, y, len(s), self.share)
             own = None if y is None else y[rows]
-            one = member.fit(x[rows], own, s[rows], levels=levels, seed=int(rng.integers(2**31)))
-            if not isinstance(one, LocationScale):
-                raise ValueError(
-                    f"learner: expected one that predicts location and scale, got {self.learner!r}; of several heads "
-                    "name 'gaussian'"
-                )
-            fitted.append(one)
-        return Merged(levels, tuple(fitted))
+            fitted.append(member.fit(x[rows], own, s[rows], levels=levels, seed=int(rng.integers(2**31))))
+        curves = tuple(each for each in fitted if isinstance(each, Curves))
+        if len(curves) == self.size:
+            return MergedCurves(levels, curves)
+        located = tuple(each for each in fitted if isinstance(each, LocationScale))
+        if len(located) < self.size:
+            raise ValueError(f"learner: do not know how to merge what {self.learner!r} predicts")
+        return Merged(levels, located)
 
     def space(self) -> Mapping[str, Range | Choice]:
         return {"size": Choice((1, 3, 5, 10)), "share": Range(0.5, 1.0)}
@@ -109,6 +111,28 @@ class Merged:
 
     def crossed(self, x: Num[np.ndarray, " n *feature"], y: np.ndarray | None) -> float:
         return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class MergedCurves:
+    """Curves of several members, averaged level by level."""
+
+    levels: Float[np.ndarray, " level"]
+    members: tuple[Curves, ...]
+
+    def quantiles(
+        self, x: Num[np.ndarray, " n *feature"], y: np.ndarray | None
+    ) -> Float[np.ndarray, "n level"]:
+        return np.mean([member.quantiles(x, y) for member in self.members], axis=0)
+
+    def score(
+        self, x: Num[np.ndarray, " n *feature"], y: np.ndarray | None, s: Float[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        narrow = float(np.mean([member.narrow for member in self.members]))
+        return attained(self.levels, self.quantiles(x, y), s, narrow)
+
+    def crossed(self, x: Num[np.ndarray, " n *feature"], y: np.ndarray | None) -> float:
+        return float(np.mean([member.crossed(x, y) for member in self.members]))
 
 
 def _part(rng: np.random.Generator, y: np.ndarray | None, rows: int, share: float) -> np.ndarray:
