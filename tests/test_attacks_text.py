@@ -45,12 +45,13 @@ def texts(lengths: list[int], *, runs: int = 4, seed: int = 0) -> Record:
             "logp": logp,
             "logp_mean": -rng.exponential(2.0, shape),
             "logp_std": rng.uniform(0.5, 2.0, shape),
+            "rank": rng.integers(0, 5, shape),
             "offsets": offsets,
             "text": words,
             "zlib_bytes": compressed(words),
             "pretrained_loss": loss[0] + 0.1,
         },
-        axes={**dict.fromkeys(NAMES, ("row", "token")), "offsets": ("bound",)},
+        axes={**dict.fromkeys((*NAMES, "rank"), ("row", "token")), "offsets": ("bound",)},
         member=member,
     )
 
@@ -190,6 +191,27 @@ def test_combined_without_a_part_is_the_other_attack() -> None:
     assert by_token == pytest.approx(scores(record, "reference"), rel=1e-9)
 
 
+def test_the_error_zone_as_a_loop_would() -> None:
+    record = texts(LENGTHS)
+    rank = record.signal("rank")
+    member, naive, bounds = np.asarray(record.member), [], record.signal("offsets").tolist()
+    for at, (a, b) in enumerate(pairwise(bounds)):
+        outside = [run for run in (2, 3) if not member[run, at]]
+        up = down = 0.0
+        for token in range(a, b):
+            logp = record.signal("logp")[:, token]
+            gain = logp[1] - sum(logp[run] for run in outside) / len(outside)
+            if rank[1, token] > 0:
+                up, down = up + max(gain, 0), down + max(-gain, 0)
+        naive.append((up - down) / (up + down) if down else 1.0)
+    found = scores(record, "ezmia")
+    assert found == pytest.approx(naive, rel=1e-9)
+    assert 1.0 in naive
+    assert min(naive) < 0
+    all_right = replace(record, signals={**record.signals, "rank": np.zeros_like(rank)})
+    assert (scores(all_right, "ezmia") == 1).all()  # nothing wrong: the most suspicious of all
+
+
 def test_the_lowest_of_texts_of_any_lengths() -> None:
     rng = np.random.default_rng(5)
     counts = rng.integers(1, 200, 500)
@@ -203,9 +225,12 @@ def test_the_lowest_of_texts_of_any_lengths() -> None:
 # --- in pieces, from files, in any order ----------------------------------------------------------------------------
 
 
+IN_PIECES = ("ezmia", "mink", "minkpp", "zlib", "combined", "combined(k=0.5)")
+
+
 def test_pieces_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = texts(LENGTHS)
-    whole = {name: scores(record, name) for name in ("mink", "minkpp", "zlib", "combined", "combined(k=0.5)")}
+    whole = {name: scores(record, name) for name in IN_PIECES}
     record.save(tmp_path / "r.safetensors")
     monkeypatch.setattr("discreet.attacks._tokens._TOKENS", 40)
     opened = Record.open(tmp_path / "r.safetensors")
@@ -213,7 +238,7 @@ def test_pieces_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         assert np.array_equal(scores(opened, name), found), name
 
 
-@pytest.mark.parametrize("method", ["mink", "minkpp", "zlib", "pretrained", "combined", "combined(k=0.4)"])
+@pytest.mark.parametrize("method", [*IN_PIECES, "pretrained"])
 def test_order_of_texts_and_models_is_nothing(method: str) -> None:
     record = texts(LENGTHS)
     found = scores(record, method)
@@ -239,7 +264,7 @@ def test_a_missing_signal_is_named_and_where_it_comes_from(gone: str, method: st
 
 
 def test_records_without_tokens() -> None:
-    plain = without(texts(LENGTHS), *NAMES, "offsets")
+    plain = without(texts(LENGTHS), *NAMES, "rank", "offsets")
     for method in ("zlib", "combined"):
         with pytest.raises(
             RecordError, match=r"offsets: this attack needs the number of tokens.*discreet.llm"
@@ -253,7 +278,7 @@ def test_records_that_are_not_about_texts_are_refused_in_the_same_words() -> Non
     kept = {"loss": texts(LENGTHS).signal("loss")}
     plain = replace(texts(LENGTHS), signals=kept, axes={})
     said = set()
-    for method in ("mink", "minkpp", "zlib", "pretrained", "combined", "text_quantile"):
+    for method in ("ezmia", "mink", "minkpp", "zlib", "pretrained", "combined", "text_quantile"):
         with pytest.raises(
             RecordError, match=r"no texts: .*signals logp, offsets, text.*discreet.llm.release"
         ) as error:

@@ -414,13 +414,15 @@ def test_the_gate_refuses_attacks_and_judges_the_rest(discreet: Run, tmp_path: P
 def test_the_page_shows_it_first_and_marks_every_section_of_attacks() -> None:
     made = small_audit()
     page = render(replace(made, blind=CONFOUNDED))
-    assert page.index("Confounded split: no leak claim.") < page.index("ranks first")
+    assert page.index("The split is confounded") < page.index("the indicator")
+    told = replace(made, blind=CONFOUNDED, summary=("An older summary: no sign of harm.",))
+    assert render(told).index("The split is confounded") < render(told).index("An older summary")
     assert "Cross-check by attack (not evidence of a leak)" in page
     assert "Not evidence of a leak. " in page
     for blind in (None, FINE):
         clean = render(replace(made, blind=blind))
         assert "not evidence of a leak" not in clean
-        assert "Confounded" not in clean
+        assert "split is confounded" not in clean
 
 
 def test_cards_and_logs_show_no_figure_of_an_attack() -> None:

@@ -94,7 +94,7 @@ def _head(audit: Audit, view: View) -> Markup:
             node("p", "Privacy audit of compressed models"),
             class_="title",
         ),
-        confounded(view),
+        confounded(view, _said(audit, view)[0]),
         node("p", prose(_said(audit, view)[0]), class_="lead"),
         _facts(view.analysis),
     )
