@@ -7,11 +7,11 @@ import logging
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any
 
-__all__ = ["imported", "no_bars"]
+__all__ = ["imported", "quiet_transformers"]
 
 # A second thread would get a submodule while the package around it is still setting itself up.
 _LOADING = threading.Lock()
@@ -34,9 +34,12 @@ def imported(module: str) -> ModuleType:
 
 
 @contextmanager
-def no_bars() -> Iterator[None]:
-    """Without the progress bars of ``transformers``: it has no other way than for the whole process."""
-    told: Any = importlib.import_module("transformers.utils.logging")
+def quiet_transformers() -> Iterator[None]:
+    """Without progress bars, which it turns off for the whole process or not at all, and without what torchao says
+    when ``transformers`` imports it along with a model."""
+    with suppress(ModuleNotFoundError):
+        imported("torchao.quantization")
+    told: Any = imported("transformers.utils.logging")
     shown = told.is_progress_bar_enabled()
     told.disable_progress_bar()
     try:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from discreet._quiet import quiet_transformers
 from discreet.llm import _hash
 
 __all__ = ["LanguageModel", "LanguageModelError", "known_name", "load", "of_module"]
@@ -93,7 +94,7 @@ def load(
     words: dict[str, Any] = {"gguf_file": gguf.name} if gguf else {}
     words |= {"trust_remote_code": trust_remote_code, "local_files_only": True}
     kind = None if dtype == "auto" else getattr(torch, dtype)
-    with _quiet(), _told(folder):
+    with quiet_transformers(), _told(folder):
         from transformers import AutoModelForCausalLM
 
         config = None if gguf else _config(folder, trust_remote_code)
@@ -255,20 +256,6 @@ def known_name(path: str | Path) -> str:
     if cached:
         return cached[-1].removeprefix("models--").replace("--", "/")
     return str(path) if len(parts) == 2 and not Path(path).is_absolute() else parts[-1] if parts else ""
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bars of transformers meanwhile."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 @contextmanager

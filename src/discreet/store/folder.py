@@ -9,9 +9,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from discreet.store.lock import alive
 from discreet.store.store import Store, StoreError
 
-__all__ = ["make_folder"]
+__all__ = ["is_there", "make_folder"]
 
 
 def make_folder(store: Store, key: str, write: Callable[[Path], object]) -> Path:
@@ -36,14 +37,14 @@ def make_folder(store: Store, key: str, write: Callable[[Path], object]) -> Path
         >>> sorted(path.name for path in folder.iterdir())
         ['config.json']
     """
-    if not key.endswith(".json"):
-        raise StoreError(f"{key}: expected the key of a folder to end in .json")
     folder = store.path(key).with_suffix("")
-    if store.has(key) and _files(folder) == json.loads(store.path(key).read_text("utf-8")):
+    if is_there(store, key):
         return folder
     aside = folder.with_name(f".{folder.name}-{os.getpid()}")
     try:
-        shutil.rmtree(aside, ignore_errors=True)
+        for left in folder.parent.glob(f".{folder.name}-*"):  # by a process that was killed, or an earlier try of ours
+            if left == aside or not alive(int(left.name.rpartition("-")[2])):
+                shutil.rmtree(left, ignore_errors=True)
         aside.mkdir(parents=True)
         write(aside)
         found = _files(aside)
@@ -58,6 +59,18 @@ def make_folder(store: Store, key: str, write: Callable[[Path], object]) -> Path
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return folder
+
+
+def is_there(store: Store, key: str) -> bool:
+    """Whether the folder of an artefact is there with the bytes it was made with.
+
+    Raises:
+        StoreError: The key does not end in ``.json``.
+    """
+    if not key.endswith(".json"):
+        raise StoreError(f"{key}: expected the key of a folder to end in .json")
+    folder = store.path(key).with_suffix("")
+    return store.has(key) and _files(folder) == json.loads(store.path(key).read_text("utf-8"))
 
 
 def _files(folder: Path) -> dict[str, str]:

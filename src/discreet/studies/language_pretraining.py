@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from discreet._quiet import no_bars
+from discreet._quiet import quiet_transformers
 from discreet.model_seeds import init_seed, stream
 
 __all__ = ["ARCHITECTURE", "batches", "pad", "pretrain"]
@@ -50,7 +50,8 @@ def pretrain(
         seed: Of the initial weights and the order of the texts.
         on_step: Called with the share that is done; what it raises ends the training.
     """
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+    with quiet_transformers():
+        from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
     tokenizer = _tokenizer(texts)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, bos_token=END).save_pretrained(folder)
@@ -72,7 +73,7 @@ def pretrain(
         optimizer.zero_grad()
         schedule.step()
         on_step(step / steps)
-    with no_bars():
+    with quiet_transformers():
         model.eval().save_pretrained(folder, safe_serialization=True)
 
 

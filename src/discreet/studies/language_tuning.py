@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -54,7 +55,9 @@ def tune(
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
     )
-    model = peft.get_peft_model(copy.deepcopy(base), config)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by an old name
+        model = peft.get_peft_model(copy.deepcopy(base), config)
     model.train()
     weights = [each for each in model.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=scale.lr, weight_decay=0.0)

@@ -1,0 +1,243 @@
+"""``discreet audit --hf``: a model that learnt its training file by heart, one that learnt nothing, what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet.audit import Audit
+from discreet.auditing_language import Texted, audit_language
+from discreet.cli import entry
+from discreet.llm.encoding import encode
+from discreet.llm.model import load
+from discreet.llm.texts import Texts
+from discreet.records import Record, read_all
+from discreet.studies.language_plan import LanguageScale
+from discreet.studies.language_tuning import tune
+from tests import llm
+
+VARIANTS = (
+    "full",
+    "sign(scale='absmean', granularity='tensor')",
+    "adapter over uniform(bits=4, granularity='channel')",
+)
+SCALE = LanguageScale(trained=48, epochs=24, checkpoints=3, rank=8, lr=1e-2, batch=16, length=64)
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    """Random words: no text tells whether it is in the training file."""
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(llm.WORDS, rng.integers(6, 12))) for _ in range(count)]
+
+
+def written(path: Path, texts: Sequence[str]) -> Path:
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, the checkpoints of its fine-tuning, its training file and other texts."""
+    place = tmp_path_factory.mktemp("language")
+    llm.module("qwen2").save_pretrained(place / "base")
+    llm.tokenizer().save_pretrained(place / "base")
+    members = sentences(48, 0)
+    written(place / "members.jsonl", [*members, members[0], "said on both sides"])
+    written(place / "others.jsonl", [*sentences(120, 1), "said on both sides"])
+    base = load(place / "base")
+    encoded = encode(Texts.of(members), base)
+    ids = [encoded.window(i).tolist() for i in range(len(members))]
+    tune(base.module, ids, encoded.first.tolist(), SCALE, place / "out", run=0, seed=0)
+    return place
+
+
+@pytest.fixture(scope="module")
+def audited(place: Path) -> tuple[Path, Audit]:
+    folder = place / "run"
+    return folder, run(place, folder)
+
+
+def run(place: Path, folder: Path, **more) -> Audit:
+    texted = Texted(place / "members.jsonl", more.pop("others", place / "others.jsonl"))
+    return audit_language(
+        folder,
+        str(place / "base"),
+        more.pop("adapter", place / "out"),
+        replace(texted, **more.pop("texted", {})),
+        variants=more.pop("variants", VARIANTS),
+        attacks=("loss", "pretrained", "mink"),
+        **more,
+    )
+
+
+def figure(audit: Audit, variant: str, attack: str, metric: str = "auc") -> float:
+    rows = audit.analyses[0].attacks
+    return next(r.value for r in rows if (r.variant, r.attack, r.metric) == (variant, attack, metric))
+
+
+def test_what_was_learnt_by_heart_is_found_and_told(audited: tuple[Path, Audit]) -> None:
+    folder, audit = audited
+    assert figure(audit, "full", "pretrained") > 0.85
+    assert [row.variant for row in audit.analyses[0].ranking.variants if row.status == "ok"]
+    counts = audit.data.counts
+    assert counts["texts in the training file"] == 50
+    assert counts["members attacked"] == 48
+    assert counts["texts on both sides, left out"] == 2
+    assert counts["repeats, left out"] == 1
+    assert counts["non-members, which r is taken over"] == 108  # 120 less a tenth, for quantizers
+    assert counts["of these known to the attacker, and not judged"] == 32
+    assert audit.blind is not None
+    assert not audit.blind.confounded
+    assert {"report.html", "audit.json", "exposed.csv", "manifest.json"} <= {p.name for p in folder.iterdir()}
+    storage = {row.variant: row.bits_per_weight for row in audit.analyses[0].storage}
+    assert storage["full"] == 32
+    assert 1 <= storage[VARIANTS[1]] < 2
+    metric = audit.analyses[0].performance[0]
+    record = read_all(sorted((folder / "trajectory").glob("run-0*.safetensors")))
+    last = record.signal("loss")[record.rows("full", "0")[-1]]
+    assert metric.metric == "token likelihood"
+    assert metric.value == pytest.approx(np.exp(-np.mean(last, dtype=np.float64)))
+    assert "attacks are of the last one, step 72" in " ".join(audit.notes)
+
+
+def test_a_second_call_redoes_nothing_and_gives_the_same_bytes(
+    place: Path, audited: tuple[Path, Audit]
+) -> None:
+    folder, audit = audited
+    before = {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in sorted(folder.glob("*/**/*.safetensors"))}
+    told = (folder / "audit.json").read_bytes()
+    assert run(place, folder) == audit
+    assert {
+        p: (p.stat().st_mtime_ns, p.read_bytes()) for p in sorted(folder.glob("*/**/*.safetensors"))
+    } == before
+    assert (folder / "audit.json").read_bytes() == told
+
+
+def test_other_variants_in_the_same_folder(place: Path, tmp_path: Path) -> None:
+    run(place, tmp_path / "run", variants=VARIANTS[:2])
+    found = run(place, tmp_path / "run", variants=(VARIANTS[0], VARIANTS[2]), workers=2)
+    assert {row.variant for row in found.analyses[0].ranking.variants} == {VARIANTS[0], VARIANTS[2]}
+    assert run(place, tmp_path / "apart", variants=(VARIANTS[0], VARIANTS[2])).analyses == found.analyses
+
+
+def test_one_checkpoint_is_attacked_but_not_ranked(place: Path, tmp_path: Path) -> None:
+    found = run(place, tmp_path / "run", adapter=place / "out" / "checkpoint-72")
+    assert [row.status for row in found.analyses[0].ranking.variants] == ["undefined"] * 3
+    assert figure(found, "full", "pretrained") > 0.85
+    assert any("r compares checkpoints, and there is only one" in note for note in found.notes)
+
+
+def test_a_model_that_learnt_nothing_gives_nothing_away(place: Path, tmp_path: Path) -> None:
+    """Members drawn as the others are, under a model that saw neither."""
+    written(tmp_path / "members.jsonl", sentences(150, 2))
+    texted = Texted(tmp_path / "members.jsonl", place / "others.jsonl")
+    found = audit_language(
+        tmp_path / "run", str(place / "base"), place / "out", texted, variants=VARIANTS[:1], attacks=("loss",)
+    )
+    row = next(r for r in found.analyses[0].attacks if (r.attack, r.metric) == ("loss", "auc"))
+    assert row.low is not None
+    assert row.low < 0.5 < (row.high or 0)
+
+
+def test_a_split_that_texts_tell_apart_is_no_leak(place: Path, tmp_path: Path) -> None:
+    others = written(tmp_path / "others.jsonl", [f"Paris {text} Paris" for text in sentences(120, 3)])
+    found = run(place, tmp_path / "run", others=others)
+    assert found.blind is not None
+    assert found.blind.confounded
+    assert "confounded" in found.summary[0]
+    assert entry.run(["gate", str(tmp_path / "run"), "--require", "auc < 0.99"]) == 2
+
+
+def test_calibration_and_most(place: Path, tmp_path: Path) -> None:
+    own = written(tmp_path / "own.jsonl", sentences(20, 4))
+    found = run(place, tmp_path / "run", texted={"calibration": own, "most": 40}, variants=VARIANTS[:1])
+    counts = found.data.counts
+    assert (counts["members attacked"], counts["non-members, which r is taken over"]) == (40, 40)
+    assert counts["of these known to the attacker, and not judged"] == 0
+    assert [each.name for each in found.provenance.data] == ["members.jsonl", "others.jsonl", "own.jsonl"]
+
+
+def test_signals_of_the_release(audited: tuple[Path, Audit]) -> None:
+    folder, _ = audited
+    record = Record.open(next((folder / "release").glob("run-0*.safetensors")))
+    assert {
+        "loss",
+        "logp",
+        "logp_mean",
+        "logp_std",
+        "rank",
+        "text",
+        "zlib_bytes",
+        "pretrained_loss",
+        "public",
+    } <= set(record.signals)
+    assert record.membership("0").sum() == 48
+    assert not (record.membership("0") & np.asarray(record.signal("public"))).any()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--adapter", "nowhere"], "nowhere: no such folder"),
+        (["--members", "nowhere.jsonl"], "nowhere.jsonl: cannot be read"),
+        (["--quantizer", "hqq(bits=5)"], "bits"),
+        (["--quantizer", "nonsense"], "nonsense"),
+        (["--on-long", "drop"], "--on-long: expected refuse, split or cut, got 'drop'"),
+        (["--precision", "half"], "--precision: expected full or mixed, got 'half'"),
+        (["--time-budget", "3"], "--hf: it does not go with --time-budget"),
+        (["--answer", "nowhere"], "no column 'nowhere'"),
+        (["--attack", "nonsense"], "nonsense"),
+    ],
+)
+def test_what_is_refused(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], words: str
+) -> None:
+    given = {
+        "--hf": str(place / "base"),
+        "--adapter": str(place / "out"),
+        "--members": str(place / "members.jsonl"),
+        "--nonmembers": str(place / "others.jsonl"),
+        "--folder": str(tmp_path / "run"),
+        "--quantizer": "full",
+    } | {more[0]: more[1]}
+    assert entry.run(["audit", *[each for pair in given.items() for each in pair]]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert "Traceback" not in error
+
+
+def test_options_that_need_hf(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert entry.run(["audit", "--hf", "x", "--adapter", "y", "--members", "z"]) == 2
+    assert "--nonmembers: it is needed with --hf" in capsys.readouterr().err
+    assert entry.run(["audit", str(tmp_path), "--on-long", "split"]) == 2
+    assert "--on-long: it is for --hf MODEL, which is not given" in capsys.readouterr().err
+    assert entry.run(["audit"]) == 2
+    assert "expected SPEC.toml, a run directory, or --hf MODEL" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_command_is_quiet_and_short(place: Path, tmp_path: Path) -> None:
+    """In a process of its own: no notes of other libraries among ours."""
+    command = [
+        sys.executable,
+        "-m",
+        "discreet",
+        "audit",
+        "--hf",
+        str(place / "base"),
+        "--adapter",
+        str(place / "out"),
+    ]
+    command += ["--members", str(place / "members.jsonl"), "--nonmembers", str(place / "others.jsonl")]
+    command += ["--folder", str(tmp_path / "run"), "--quantizer", "hqq(bits=2, group=16)", "--attack", "loss"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert f"report: {tmp_path / 'run' / 'report.html'}" in done.stdout.replace("\n  ", " ")
