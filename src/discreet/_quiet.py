@@ -37,8 +37,9 @@ def imported(module: str) -> ModuleType:
 def quiet_transformers() -> Iterator[None]:
     """Without progress bars, which it turns off for the whole process or not at all, and without what torchao says
     when ``transformers`` imports it along with a model."""
-    with suppress(ModuleNotFoundError):
-        imported("torchao.quantization")
+    for module in ("torchao.quantization", "torchao.prototype.mx_formats"):
+        with suppress(ImportError):
+            imported(module)
     told: Any = imported("transformers.utils.logging")
     shown = told.is_progress_bar_enabled()
     told.disable_progress_bar()
