@@ -168,15 +168,15 @@ def test_weights_beyond_float32_come_out_as_no_number_and_are_named() -> None:
         quantize({"w": weight}, "hqq(bits=4, group=8)")
 
 
-def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "hqq"]:
+@pytest.mark.parametrize("missing", ["hqq", "termcolor"])
+def test_without_the_library_or_what_it_needs(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("hqq", missing)]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "hqq", None)
+    monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(QuantizerError) as caught:
         quantize({"w": torch.randn(8, 64)}, "hqq")
-    assert str(caught.value) == (
-        'hqq(bits=4, group=64): the package hqq is not installed; install it with: pip install "discreet[llm]"'
-    )
+    how = 'install it with: pip install "discreet[llm]"'
+    assert str(caught.value) == f"hqq(bits=4, group=64): the package {missing} is not installed; {how}"
 
 
 def test_naming_and_reading_specs_loads_no_library() -> None:

@@ -56,7 +56,7 @@ class Fed(Calibration):
     def __init__(
         self, module: nn.Module, batches: Sequence[Any], feed: Callable[[nn.Module, Any], object], spec: str
     ) -> None:
-        self._module = copy.deepcopy(module).requires_grad_(False)
+        self._module = copy.deepcopy(module).requires_grad_(False).eval()
         self._batches, self._feed, self._spec = batches, feed, spec
         self._layers: dict[str, nn.Module] = {}
 
@@ -104,17 +104,13 @@ class Fed(Calibration):
             self._layers[name].get_parameter("weight").data.copy_(stack[name][0])
 
     def _run(self, hooks: list[Any], batches: Sequence[Any]) -> None:
-        training = [each for each in self._module.modules() if each.training]
         try:
-            self._module.eval()
             with torch.no_grad():
                 for batch in batches:
                     self._feed(self._module, batch)
         finally:
             for hook in hooks:
                 hook.remove()
-            for each in training:
-                each.training = True
 
 
 def calibrated(
