@@ -26,7 +26,7 @@ from discreet.runs.analysis import Evidence, analyse, look_beside
 from discreet.store import Store
 from discreet.summary import summarize
 
-__all__ = ["VARIANTS", "Texted", "audit_language"]
+__all__ = ["UNITS", "VARIANTS", "Dealt", "Texted", "audit_language", "deal_texts", "follow"]
 
 Progress = Callable[[str, float], None]
 
@@ -34,6 +34,8 @@ VARIANTS = ("full", "bnb8", "bnb4(kind='nf4')", *(f"hqq(bits={bits})" for bits i
 """What is compared when nobody says: full precision and quantizers that need no texts."""
 
 RUN = "0"
+UNITS = "units"
+"""Folder below the run directory where single measurements are kept."""
 _CALIBRATION, _PUBLIC, _FEW = 128, 0.3, 60
 _PACKAGES = ("discreet", "numpy", "scipy", "torch", "transformers")
 _SHIPPED = "shipped checkpoint by run"
@@ -114,21 +116,14 @@ def audit_language(
     """
     if not variants or variants[0] != "full":
         raise ValueError(f"variants: expected full precision first, 'full', got {list(variants)}")
-    store, units = Store(folder), Store(Path(folder) / "units")
+    store, units = Store(folder), Store(Path(folder) / UNITS)
     with store.lock(), units.lock():
         progress("reading the model", 0.0)
         base = load(model, revision=revision, trust_remote_code=trust_remote_code, dtype=dtype, device=device)
         checkpoints = adapters_in(adapter)
-        dealt = _dealt(base, texted, seed)
-        told: dict[str, Any] = {"calibration": dealt.calibration, "workers": workers}
-        followed = trajectory(
-            units,
-            base,
-            {RUN: checkpoints},
-            variants,
-            dealt.evaluation,
-            progress=_part(progress, 0.02, 0.5),
-            **told,
+        dealt = deal_texts(base, texted, seed)
+        followed = follow(
+            units, base, checkpoints, variants, dealt, workers=workers, progress=_part(progress, 0.02, 0.5)
         )
         shipped = release(
             units,
@@ -137,8 +132,9 @@ def audit_language(
             variants,
             dealt.judged,
             dealt.member[None],
+            calibration=dealt.calibration,
+            workers=workers,
             progress=_part(progress, 0.5, 0.75),
-            **told,
         )
         shipped = _known(units, base, dealt, shipped)
         audit = _audit(base, checkpoints, texted, dealt, followed, shipped, seed)
@@ -153,7 +149,7 @@ def audit_language(
 
 
 @dataclass(frozen=True, eq=False)
-class _Dealt:
+class Dealt:
     """Texts by what they are for.
 
     Attributes:
@@ -175,14 +171,41 @@ class _Dealt:
     counts: Mapping[str, int]
 
 
+def follow(
+    units: Store,
+    base: LanguageModel,
+    checkpoints: Sequence[AdapterCheckpoint],
+    variants: Sequence[str],
+    dealt: Dealt,
+    *,
+    workers: int = 1,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Record:
+    """Losses of checkpoints on the evaluation texts; what is in the store is not measured again."""
+    return trajectory(
+        units,
+        base,
+        {RUN: checkpoints},
+        variants,
+        dealt.evaluation,
+        calibration=dealt.calibration,
+        workers=workers,
+        progress=progress,
+    )
+
+
 def _part(progress: Progress, low: float, high: float) -> Callable[[float], None]:
     return lambda share: progress(
         "measuring checkpoints" if low < 0.5 else "measuring tokens", low + (high - low) * share
     )
 
 
-def _dealt(base: LanguageModel, texted: Texted, seed: int) -> _Dealt:
-    """Read the texts, leave out what is on both sides, and deal the non-members out."""
+def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
+    """Read the texts, leave out what is on both sides, and deal the non-members out.
+
+    Raises:
+        TextError: The texts cannot be used, or too few of them are no members.
+    """
     columns = {"prompt": texted.prompt, "answer": texted.answer}
     members, others = read_texts(texted.members, **columns), read_texts(texted.nonmembers, **columns)
     trained = len(members)
@@ -223,7 +246,7 @@ def _dealt(base: LanguageModel, texted: Texted, seed: int) -> _Dealt:
         "repeats, left out": left["repeated_members"] + left["repeated_nonmembers"],
         **{f"texts that were {name}": n for name in ("split", "cut") if (n := judged.counts.get(name, 0))},
     }
-    return _Dealt(evaluation, judged, member, public, calibration, trained, counts)
+    return Dealt(evaluation, judged, member, public, calibration, trained, counts)
 
 
 def _some(texts: Texts, most: int | None, generator: np.random.Generator) -> Texts:
@@ -232,7 +255,7 @@ def _some(texts: Texts, most: int | None, generator: np.random.Generator) -> Tex
     return texts.take(np.sort(generator.permutation(len(texts))[:most]))
 
 
-def _known(units: Store, base: LanguageModel, dealt: _Dealt, shipped: Record) -> Record:
+def _known(units: Store, base: LanguageModel, dealt: Dealt, shipped: Record) -> Record:
     """The record with what the attacker knows besides: some answers, and losses before fine-tuning."""
     versions = {name: metadata.version(name) for name in ("discreet", "torch", "transformers")}
     key = units.key("release/before.safetensors", base=base.sha, texts=dealt.judged.sha, versions=versions)
@@ -248,7 +271,7 @@ def _audit(
     base: LanguageModel,
     checkpoints: Sequence[AdapterCheckpoint],
     texted: Texted,
-    dealt: _Dealt,
+    dealt: Dealt,
     followed: Record,
     shipped: Record,
     seed: int,
@@ -306,7 +329,7 @@ def _storage(shipped: Record) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def _notes(checkpoints: Sequence[AdapterCheckpoint], dealt: _Dealt, shipped: Record) -> Iterator[str]:
+def _notes(checkpoints: Sequence[AdapterCheckpoint], dealt: Dealt, shipped: Record) -> Iterator[str]:
     steps = [each.step for each in checkpoints]
     yield (
         f"{len(steps)} checkpoint{'s' * (len(steps) > 1)} of one fine-tuning (steps "

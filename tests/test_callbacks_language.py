@@ -1,0 +1,133 @@
+"""The callback for language models in a real ``Trainer``: it measures what is saved, and the audit finds it."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import Trainer, TrainingArguments
+
+from discreet.auditing_language import Texted, audit_language
+from discreet.callbacks.language import LanguageCallback
+from discreet.llm.encoding import encode
+from discreet.llm.model import load
+from discreet.llm.texts import TextError, Texts
+from discreet.studies.language_pretraining import pad
+from tests import llm
+from tests.test_auditing_language import sentences, written
+
+VARIANTS = ("full", "uniform(bits=4, granularity='channel')")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("callback")
+    llm.module("qwen2").save_pretrained(place / "base")
+    llm.tokenizer().save_pretrained(place / "base")
+    written(place / "members.jsonl", sentences(32, 0))
+    written(place / "others.jsonl", sentences(40, 1))
+    return place
+
+
+def fit(
+    place: Path, out: Path, callback: LanguageCallback, *, adapter: bool, steps: int = 6, save: int = 2
+) -> Any:
+    """Fine-tune as people do, and return the trained weights."""
+    from peft import LoraConfig, get_peft_model
+
+    base = load(place / "base")
+    encoded = encode(Texts.of(sentences(32, 0)), base)
+    data = [encoded.window(i).tolist() for i in range(32)]
+    model: Any = base.module.train().requires_grad_(True)
+    torch.manual_seed(0)
+    if adapter:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = get_peft_model(
+                model, LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+            )
+
+    def collate(ids: list[list[int]]) -> dict[str, torch.Tensor]:
+        tokens, mask = pad(ids)
+        return {"input_ids": tokens, "attention_mask": mask, "labels": tokens.masked_fill(mask == 0, -100)}
+
+    arguments = TrainingArguments(
+        output_dir=str(out),
+        max_steps=steps,
+        save_steps=save,
+        per_device_train_batch_size=8,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        learning_rate=1e-2,
+        seed=3,
+        logging_steps=100,
+    )
+    trainer = Trainer(model, arguments, train_dataset=data, data_collator=collate, callbacks=[callback])  # type: ignore[arg-type]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer.train()
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("adapter", [True, False], ids=["adapters", "whole models"])
+def test_the_audit_finds_what_was_measured_in_training(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], adapter: bool
+) -> None:
+    texted = Texted(place / "members.jsonl", place / "others.jsonl")
+    callback = LanguageCallback(str(place / "base"), texted, tmp_path / "run", variants=VARIANTS)
+    fit(place, tmp_path / "out", callback, adapter=adapter)
+    told = capsys.readouterr().out
+    assert "discreet: r_Q from 3 checkpoints and 36 texts (higher is safer):" in told
+    assert callback.ranking is not None
+    units = sorted((tmp_path / "run" / "units" / "trajectory").rglob("step-*.safetensors"))
+    assert len(units) == 3 * len(VARIANTS)
+    before = [path.stat().st_mtime_ns for path in units]
+    found = audit_language(
+        tmp_path / "run", str(place / "base"), tmp_path / "out", texted, variants=VARIANTS, attacks=("loss",)
+    )
+    assert sorted((tmp_path / "run" / "units" / "trajectory").rglob("step-*.safetensors")) == units
+    assert [path.stat().st_mtime_ns for path in units] == before
+    ranked = {row.variant: row.r for row in found.analyses[0].ranking.variants}
+    assert ranked == {row["variant"]: row["r"] for row in callback.ranking.to_json()["variants"]}
+
+
+def test_training_is_as_without_it(place: Path, tmp_path: Path) -> None:
+    class Idle(LanguageCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None: ...
+
+    texted = Texted(place / "members.jsonl", place / "others.jsonl")
+    found = [
+        fit(
+            place,
+            tmp_path / name,
+            kind(str(place / "base"), texted, tmp_path / "run", variants=VARIANTS),
+            adapter=True,
+        )
+        for name, kind in (("with", LanguageCallback), ("without", Idle))
+    ]
+    assert all(torch.equal(found[0][name], value) for name, value in found[1].items())
+
+
+def test_what_does_not_fit_is_told_before_the_training(place: Path, tmp_path: Path) -> None:
+    written(tmp_path / "none.jsonl", sentences(32, 0))
+    callback = LanguageCallback(
+        str(place / "base"), Texted(place / "members.jsonl", tmp_path / "none.jsonl"), tmp_path / "run"
+    )
+    with pytest.raises(TextError, match="no text is left"):
+        fit(place, tmp_path / "out", callback, adapter=True)
+    assert not list((tmp_path / "out").glob("checkpoint-*"))
+
+
+def test_one_checkpoint_gives_no_r(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texted = Texted(place / "members.jsonl", place / "others.jsonl")
+    callback = LanguageCallback(str(place / "base"), texted, tmp_path / "run", variants=VARIANTS)
+    fit(place, tmp_path / "out", callback, adapter=True, steps=2)
+    assert callback.ranking is None
+    assert "no r_Q from fewer than two checkpoints" in capsys.readouterr().out
+    assert np.isfinite(callback._spent)
