@@ -12,6 +12,7 @@ from discreet.exposure import expose
 from discreet.records import Record, RecordError
 from discreet.selfcheck.judging import NO_LEAK, PLANTED, judge, level_for
 from discreet.selfcheck.planted import plant, shuffled
+from discreet.selfcheck.texts import with_texts
 from discreet.stats import auc
 
 POOL, PUBLIC, RUNS = 240, 120, 8
@@ -251,6 +252,21 @@ def test_missing_signals_are_left_out_of_a_users_record_only() -> None:
     assert strict.startswith("failed: features: this attack learns")
     assert lenient.startswith("left out: features: this attack learns")
     assert outcomes(NO_LEAK, "lora")[0].startswith("failed: unknown attack 'lora'; did you mean 'lira'?")
+
+
+def test_planting_in_losses_plants_in_the_tokens_of_texts() -> None:
+    rng = np.random.default_rng(0)
+    member = np.array([[True, False] * 20])
+    plain = Record(
+        ("0",), np.ones(1), ("full",), np.arange(40), {"loss": rng.exponential(size=(1, 40))}, member=member
+    )
+    record = with_texts(plain, 0)
+    made = plant(record)
+    starts = record.signal("offsets")[:-1]
+    for each in (record, made):
+        total = np.add.reduceat(each.signal("logp")[0], starts)
+        assert -total / np.diff(record.signal("offsets")) == pytest.approx(each.signal("loss")[0])
+    assert not np.allclose(made.signal("loss"), record.signal("loss"))
 
 
 def test_level_is_shared_among_intervals() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from discreet._find import spec
 from discreet.attacks import attack, names, parse
 from discreet.exposure import expose
 from discreet.records import Record
+from discreet.selfcheck.texts import with_texts
 from discreet.stats import auc
 
 # Variations that take another path through the code, beside each attack's defaults.
@@ -75,8 +75,7 @@ def bank(seed: int, leak: float, *, runs: int = 8, samples: int = 600, sign: int
     outputs[:, np.arange(samples), label] = logit
     outputs[:, np.arange(samples), (label + 1) % 3] = 0.0
     features = np.stack([difficulty, rng.normal(size=samples)], axis=1)
-    tokens = token_signals(np.random.default_rng([seed, 1]), loss)
-    return Record(
+    made = Record(
         run=tuple(f"{i}" for i in range(runs)),
         step=np.ones(runs),
         variant=("sign",) * runs,
@@ -91,37 +90,15 @@ def bank(seed: int, leak: float, *, runs: int = 8, samples: int = 600, sign: int
             "outputs": outputs,
             "hidden": np.tile(features, (runs, 1, 1)),
             "public": public.astype(np.int8),
-            "pretrained_loss": np.logaddexp(0.0, -difficulty),
-            **tokens,
         },
         axes={
             "features": ("sample", "feature"),
             "outputs": ("row", "sample", "class"),
-            **dict.fromkeys(("logp", "logp_mean", "logp_std", "rank"), ("row", "token")),
-            "offsets": ("bound",),
             "hidden": ("row", "sample", "feature"),
         },
         member=member,
     )
-
-
-def token_signals(rng: np.random.Generator, loss: np.ndarray) -> dict[str, np.ndarray]:
-    """Texts of unequal length, whose tokens have the losses of ``loss`` on average; expected ones do not leak."""
-    counts = rng.integers(4, 30, loss.shape[1])
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    share = rng.exponential(1.0, offsets[-1])
-    share *= np.repeat(counts / np.add.reduceat(share, offsets[:-1]), counts)  # 1 a token on average
-    logp = -share * np.repeat(loss, counts, axis=1)
-    words = rng.choice(np.array(["one ", "two ", "three ", "Four ", "5 ", "s, "]), offsets[-1])
-    text = np.array(["".join(words[a:b]) for a, b in pairwise(offsets)])
-    return {
-        "offsets": offsets,
-        "logp": logp,
-        "logp_mean": np.tile(-1.0 - share, (len(loss), 1)),
-        "logp_std": np.tile(1.0 + rng.random(offsets[-1]), (len(loss), 1)),
-        "rank": rng.integers(0, 9, logp.shape),
-        "text": text,
-    }
+    return with_texts(made, seed)
 
 
 def estimate(method: str, record: Record):

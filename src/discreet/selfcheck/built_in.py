@@ -19,6 +19,7 @@ from discreet.mlp import MLP
 from discreet.quantizers import quantize_stack
 from discreet.recipe import Recipe
 from discreet.records import Record
+from discreet.selfcheck.texts import with_texts
 from discreet.signals import CLASSIFICATION
 from discreet.training import train
 
@@ -79,8 +80,8 @@ def build(sizes: Sizes) -> tuple[Record, Record]:
     drawn = complementary_halves(np.arange(n), sizes.runs // 2, seed=sizes.seed + 1)
     own, unseen, public = torch.arange(n), torch.arange(n, 2 * n), torch.arange(2 * n, 3 * n)
     return (
-        _record(network, weights, x, y, torch.cat([unseen, public]), drawn),
-        _record(network, weights, x, y, torch.cat([own, public]), halves),
+        with_texts(_record(network, weights, x, y, torch.cat([unseen, public]), drawn), sizes.seed),
+        with_texts(_record(network, weights, x, y, torch.cat([own, public]), halves), sizes.seed),
     )
 
 

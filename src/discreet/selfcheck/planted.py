@@ -13,6 +13,7 @@ import numpy as np
 from discreet._types import Bool, Float
 from discreet.attacks._public import public_samples
 from discreet.records import Record, RecordError
+from discreet.records.laws import OFFSETS
 
 __all__ = ["plant", "shuffled"]
 
@@ -69,7 +70,7 @@ def plant(record: Record, strength: float = 2.0) -> Record:
 
     The logit of the true label's probability rises by ``strength`` standard deviations (over samples), in all
     signals that hold it; losses that are no cross-entropies, and entropies, shrink by as much on a
-    logarithmic scale. Hidden layers stay as they are.
+    logarithmic scale, and log-probabilities of tokens with the loss of their text. Hidden layers stay as they are.
 
     Args:
         record: Measurements with membership.
@@ -101,6 +102,8 @@ def plant(record: Record, strength: float = 2.0) -> Record:
             signals["loss"] = _like(signals["loss"], np.where(_wide(hit, losses), raised, losses))
         else:
             signals["loss"] = _like(signals["loss"], _shrunk(losses, hit, strength))
+        if "logp" in signals and record.axes["loss"] == ("row", "sample"):
+            signals["logp"] = _tokens(record, losses, np.asarray(signals["loss"], np.float64))
     for name in ("entropy", "modified_entropy", "absolute_error"):
         if name in signals:
             signals[name] = _like(
@@ -162,6 +165,15 @@ def _raised(
     else:
         direction = (np.arange(width) == label[:, None]).astype(np.float64)
     return _like(outputs, outputs.astype(np.float64) + rise * hit[:, :, None] * direction)
+
+
+def _tokens(
+    record: Record, before: Float[np.ndarray, "row sample"], after: Float[np.ndarray, "row sample"]
+) -> Float[np.ndarray, "row token"]:
+    """Log-probabilities of tokens whose mean follows the loss of their text."""
+    logp, counts = record.signals["logp"], np.diff(np.asarray(record.signals[OFFSETS]).astype(np.int64))
+    share = np.where(before > 0, after / np.where(before > 0, before, 1.0), 1.0)
+    return _like(logp, np.asarray(logp, np.float64) * np.repeat(share, counts, axis=1))
 
 
 def _wide(hit: Bool[np.ndarray, "row sample"], values: np.ndarray) -> np.ndarray:
