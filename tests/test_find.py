@@ -86,7 +86,7 @@ def test_listing_imports_neither_methods_nor_the_package() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     first, second = done.stdout.splitlines()
-    known = "('bnb4', 'bnb8', 'full', 'gptq', 'hqq', 'int8', 'intx', 'sign', 'ternary', 'uniform', 'vector')"
+    known = "('bnb4', 'bnb8', 'full', 'gptq', 'hqq', 'int4', 'int8', 'intx', 'sign', 'ternary', 'uniform', 'vector')"
     assert first == f"{known} One bit per weight, its sign."
     assert second == "[]"
 

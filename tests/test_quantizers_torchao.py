@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from discreet.quantizers import QuantizerError, parse, quantize, quantize_layer
+from discreet.quantizers.int4 import read_codes
 
 logging.disable(logging.WARNING)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torchao import quantization as library
+    from torchao.quantization import quant_primitives as primitives
 logging.disable(logging.NOTSET)
 
 BITS = (2, 3, 4, 5, 6, 7, 8)
@@ -126,3 +128,48 @@ def test_threads_do_not_change_the_bits() -> None:
     finally:
         torch.set_num_threads(threads)
     assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.parametrize("group", [32, 128])
+def test_codes_of_the_gpu_s_four_bits_read_off_its_weights(group: int) -> None:
+    # What Int4WeightOnlyConfig computes before it packs codes for its kernel runs on a processor too.
+    weight = torch.randn(24, 256, generator=torch.Generator().manual_seed(0)).bfloat16()
+    kinds: dict[str, Any] = {"scale_dtype": torch.bfloat16, "zero_point_dtype": torch.bfloat16}
+    block = (1, group)
+    scale, shift = primitives._choose_qparams_affine_tinygemm(
+        weight, primitives.MappingType.ASYMMETRIC, block, torch.int32, 0, 15, **kinds
+    )
+    code = primitives._quantize_affine_tinygemm(weight, block, scale, shift, torch.int32, 0, 15)
+    dense = primitives._dequantize_affine_tinygemm(
+        code, block, scale, shift, torch.int32, 0, 15, output_dtype=torch.bfloat16
+    )
+    done = read_codes(dense, scale.reshape(24, -1), shift.reshape(24, -1), group, torch.float32)
+    done.check()
+    assert torch.equal(done.codes.int(), code)
+    # The kernel rounds once, these operations twice: one unit in the last place of bfloat16 for values below 8.
+    torch.testing.assert_close(done.dense(), dense.float(), rtol=0, atol=2**-5)
+    # Codes, a scale and a shift in bfloat16.
+    assert 8 * done.nbytes(torch.bfloat16) == weight.numel() * (4 + 32 / group)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("shape", [(64, 128), (896, 4864)])
+def test_four_bits_on_a_gpu_are_the_library_s(shape: tuple[int, int]) -> None:
+    weight = torch.randn(shape, generator=torch.Generator().manual_seed(0)).cuda()
+    layer: Any = nn.Linear(shape[1], shape[0], bias=False, device="cuda", dtype=torch.bfloat16)
+    layer.weight.data = weight.bfloat16()
+    config = library.Int4WeightOnlyConfig(group_size=64, int4_packing_format="tile_packed_to_4d")
+    library.quantize_(layer, config)
+    x = torch.randn(10, shape[1], device="cuda", dtype=torch.bfloat16)
+    done = quantize({"w": weight}, "int4")
+    expected = x.float() @ done.dense["w"].T
+    torch.testing.assert_close(layer(x).float(), expected, rtol=0.02, atol=0.02 * shape[1] ** 0.5)
+
+
+def test_four_bits_for_a_gpu_in_shapes_that_groups_do_not_divide() -> None:
+    with pytest.raises(QuantizerError, match=r"groups of 64 do not divide rows of 96; these would: 32$"):
+        quantize_layer("int4", torch.randn(8, 96))
+    with pytest.raises(QuantizerError, match=r"do not divide rows of 40; none of 32, 64, 128, 256 does$"):
+        quantize_layer("int4", torch.randn(8, 40))
+    with pytest.raises(ValueError, match=r"group must be 32, 64, 128 or 256, got 16$"):
+        parse("int4(group=16)")

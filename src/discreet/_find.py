@@ -33,7 +33,7 @@ def names(package: str) -> tuple[str, ...]:
 
     Example:
         >>> names("discreet.quantizers")
-        ('bnb4', 'bnb8', 'full', 'gptq', 'hqq', 'int8', 'intx', 'sign', 'ternary', 'uniform', 'vector')
+        ('bnb4', 'bnb8', 'full', 'gptq', 'hqq', 'int4', 'int8', 'intx', 'sign', 'ternary', 'uniform', 'vector')
     """
     return tuple(sorted(info.name for info in _modules(package)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ def variants() -> list[Quantizer]:
     found = []
     for name in names():
         default: Any = parse(name)
+        if hasattr(default, "device"):
+            continue  # runs on no processor; see below
         fields = {field.name for field in dataclasses.fields(default)}
         found.append(default)
         if "granularity" in fields:
@@ -313,6 +316,18 @@ def test_views_that_are_not_contiguous(quantizer: Quantizer) -> None:
     for view in (wide.t(), wide[:, ::2], wide[3:4], wide[:1].expand(4, wide.shape[1])):
         one, other = run({"w": view}, quantizer), run({"w": view.clone()}, quantizer)
         assert bits(one.dense["w"]) == bits(other.dense["w"])
+
+
+@pytest.mark.parametrize("name", [name for name in names() if hasattr(parse(name), "device")])
+def test_a_method_that_runs_on_a_gpu_alone_says_so(name: str) -> None:
+    quantizer: Any = parse(name)
+    assert parse(str(quantizer)) == quantizer
+    needs = (
+        rf"^{re.escape(str(quantizer))}: .* needs a CUDA GPU, the weights are on cpu; .* everywhere are intx"
+    )
+    for call in (quantize_layer, lambda spec, weight: quantize({"w": weight}, spec)):
+        with pytest.raises(QuantizerError, match=needs):
+            call(quantizer, torch.randn(8, 256))
 
 
 @every

@@ -20,7 +20,8 @@ class Affine:
     """Each weight is one of a few levels, less the zero of its block, times the scale of its block.
 
     A block is a run of weights of a group. Weights are computed as (level - zero) · scale · factor, one operation
-    after the other in the type of the scale: that is what libraries do, so their weights come out bit for bit.
+    after the other in the type of the scale: that is what libraries do, so their weights come out bit for bit. With a
+    shift it is level · scale + shift, rounded once, to the type of the scale.
 
     Attributes:
         codes: Number of the level that each weight takes, from 0.
@@ -32,6 +33,7 @@ class Affine:
         table: The levels, where they are not whole numbers.
         factor: A constant of the method.
         dtype: Type of the weights.
+        shift: What is added to the weights of each block.
     """
 
     codes: Num[Tensor, "group weight"]
@@ -43,6 +45,7 @@ class Affine:
     table: Float[Tensor, " level"] | None = None
     factor: float = 1.0
     dtype: torch.dtype = torch.float32
+    shift: Float[Tensor, "group block"] | None = None
 
     @property
     def levels(self) -> int:
@@ -56,16 +59,16 @@ class Affine:
 
     def dense(self) -> Float[Tensor, "group weight"]:
         """The weights that the codes stand for."""
-        kind = self.scale.dtype
-        level = (
-            self.codes.to(kind) + self.lowest
-            if self.table is None
-            else self.table[self.codes.long()].to(kind)
-        )
+        kind = self.scale.dtype if self.shift is None else torch.float32
+        whole = self.codes.to(kind) + self.lowest
+        level = whole if self.table is None else self.table[self.codes.long()].to(kind)
         if self.zero is not None:
             level = self._by_block(level, self.zero.to(kind), torch.sub)
-        value = self._by_block(level, self.scale, torch.mul)
-        return (value if self.factor == 1 else value * self.factor).to(self.dtype)
+        value = self._by_block(level, self.scale.to(kind), torch.mul)
+        value = value if self.factor == 1 else value * self.factor
+        if self.shift is not None:
+            value = self._by_block(value, self.shift.to(kind), torch.add).to(self.scale.dtype)
+        return value.to(self.dtype)
 
     def check(self) -> None:
         """Refuse codes that name no level, and blocks that do not cover the weights.
@@ -77,7 +80,7 @@ class Affine:
         if low < 0 or high >= self.count:
             raise QuantizerError(f"codes run from {low} to {high}, there are {self.count} levels")
         expected = (len(self.codes), -(-self.codes.shape[1] // self.run))
-        for name, each in (("scale", self.scale), ("zero", self.zero)):
+        for name, each in (("scale", self.scale), ("zero", self.zero), ("shift", self.shift)):
             if each is not None and tuple(each.shape) != expected:
                 raise QuantizerError(
                     f"{name} must have shape {expected} [group, block], got {tuple(each.shape)}"
@@ -99,7 +102,7 @@ class Affine:
         return packed_size(self.codes.numel(), self.count) + numbers
 
     def _numbers(self) -> dict[str, Tensor]:
-        held = {"scale": self.scale, "zero": self.zero, "table": self.table}
+        held = {"scale": self.scale, "zero": self.zero, "shift": self.shift, "table": self.table}
         return {name: each for name, each in held.items() if each is not None}
 
     def _by_block(self, weights: Tensor, numbers: Tensor, operation: Any) -> Tensor:

@@ -214,11 +214,11 @@ def _affine(about: Mapping[str, Any], tensors: Mapping[str, Tensor], groups: int
     shape = (groups, -(-size // run))
     scale = _sized(tensors, "scale", shape)
     zero = _sized(tensors, "zero", shape) if "zero" in tensors else None
+    shift = _sized(tensors, "shift", shape) if "shift" in tensors else None
     table = _sized(tensors, "table", (count,)) if "table" in tensors else None
     compute = torch.float64 if about["compute"] == "float64" else torch.float32
-    return Affine(
-        codes, count, run, scale, zero, int(about["lowest"]), table, float(about["factor"]), compute
-    )
+    lowest, factor = int(about["lowest"]), float(about["factor"])
+    return Affine(codes, count, run, scale, zero, lowest, table, factor, compute, shift)
 
 
 def _codes(tensors: Mapping[str, Tensor], levels: int, count: int) -> Int[np.ndarray, " code"]:
