@@ -245,7 +245,7 @@ def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setattr(builtins, "__import__", refuse)
     blind, why = blind_or_why(null(0))
     assert blind is None
-    assert "needs scikit-learn: pip install 'discreet[compress]'" in why
+    assert "needs scikit-learn: pip install 'discreet[llm]'" in why
 
 
 @pytest.mark.slow

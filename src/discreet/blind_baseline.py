@@ -188,7 +188,7 @@ def _bag(texts: np.ndarray) -> Any:
         from sklearn.feature_extraction.text import HashingVectorizer
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "the baseline without a model needs scikit-learn: pip install 'discreet[compress]'"
+            "the baseline without a model needs scikit-learn: pip install 'discreet[llm]' or scikit-learn alone"
         ) from None
     about: dict[str, Any] = {
         "n_features": _COLUMNS,

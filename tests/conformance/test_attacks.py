@@ -31,7 +31,7 @@ VARIED = (
     "attack_p(signal='margin')",
     "marginal(signal='confidence')",
     "quantile(learner='ridge', signal='confidence', label=False, folds=2)",
-    "lira(mode='offline', signal='loss', references=3)",
+    "lira(mode='offline', signal='loss', references=2)",
     "mink(k=1.0)",
     "minkpp(k=1.0)",
     "zlib(total='mean')",
