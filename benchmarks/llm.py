@@ -156,9 +156,7 @@ def memory(folder: Path) -> None:
             working.checkpoint(adapter)
             token_signals(working.variant(name), encoded)
         most[name] = (peak() - start) / size
-    layer = (
-        max(layer.weight.nbytes for layer in model.module.modules() if isinstance(layer, nn.Linear)) / 2**20
-    )
+    layer = max(model.module.get_parameter(f"{name}.weight").nbytes for name in working.quantized) / 2**20
     print(
         f"memory: a model of {size:.0f} MiB (largest layer {layer:.0f} MiB) beside libraries of {start:.0f} MiB, 2"
         f" checkpoints: peak of {most[names[1]]:.2f} models with uniform, {most[QUANTIZER]:.2f} with hqq,"
