@@ -391,3 +391,58 @@ def test_quantized_models_and_other_modules_are_refused(tmp_path: Path) -> None:
         LanguageModelError, match="expected a causal language model of transformers, got Linear"
     ):
         llm.of_module(torch.nn.Linear(2, 2), llm.tokenizer())
+
+
+def gguf_file(folder: Path) -> Path:
+    """A tiny Llama as llama.cpp stores it."""
+    import gguf
+
+    tokenizer = json.loads(llm.tokenizer().backend_tokenizer.to_str())["model"]
+    vocabulary = sorted(tokenizer["vocab"], key=tokenizer["vocab"].get)
+    folder.mkdir()
+    writer = gguf.GGUFWriter(folder / "tiny.gguf", "llama")
+    writer.add_block_count(1)
+    writer.add_context_length(32)
+    writer.add_embedding_length(32)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_rope_freq_base(10_000.0)
+    writer.add_vocab_size(len(vocabulary))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(vocabulary)
+    writer.add_token_types([3, 3] + [1] * (len(vocabulary) - 2))
+    writer.add_token_merges([" ".join(pair) for pair in tokenizer["merges"]])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    rng = np.random.default_rng(0)
+    shapes = {"attn_q": (32, 32), "attn_k": (16, 32), "attn_v": (16, 32), "attn_output": (32, 32)}
+    shapes |= {"ffn_gate": (64, 32), "ffn_up": (64, 32), "ffn_down": (32, 64)}
+    for name, shape in shapes.items():
+        values = rng.normal(size=shape).astype(np.float32) / 5
+        kind = gguf.GGMLQuantizationType.Q4_1
+        writer.add_tensor(f"blk.0.{name}.weight", gguf.quants.quantize(values, kind), raw_dtype=kind)
+    for name in ("blk.0.attn_norm", "blk.0.ffn_norm", "output_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(32, np.float32))
+    writer.add_tensor("token_embd.weight", rng.normal(size=(len(vocabulary), 32)).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return folder
+
+
+def test_a_gguf_file_becomes_an_ordinary_model(tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM
+
+    folder = gguf_file(tmp_path / "g")
+    found = load(folder)
+    own = AutoModelForCausalLM.from_pretrained(folder, gguf_file="tiny.gguf", dtype=torch.float32).eval()
+    ids = torch.arange(20)[None]
+    with torch.no_grad():
+        assert torch.equal(found.module(input_ids=ids).logits, own(input_ids=ids).logits)
+    assert (found.context, found.name) == (32, "g")
+    assert getattr(found.module.config, "quantization_config", None) is None
+    found.module.save_pretrained(tmp_path / "plain")  # pyright: ignore  # what the loaded one refuses
+    assert losses(found, encode(llm.texts(3), found)).shape == (3,)
