@@ -89,6 +89,18 @@ def test_no_model_needs_its_whole_logits(kind: str) -> None:
         torch.testing.assert_close(parts[1](parts[0](probe[None], None)[0]), own, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["gemma2", "cohere", "qwen2"])
+def test_in_half_precision_what_comes_after_the_head_is_found_too(kind: str) -> None:
+    module = llm.module(kind).to(torch.bfloat16).eval()
+    with torch.no_grad():
+        module.get_input_embeddings().weight.mul_(0.3)  # pyright: ignore  # logits where a cap changes little
+        probe = torch.arange(12)
+        parts = hidden_and_head(module, probe)
+        assert parts is not None
+        own = module(input_ids=probe[None]).logits[0]
+        torch.testing.assert_close(parts[1](parts[0](probe[None], None)[0]), own, atol=0.02, rtol=0.01)
+
+
 class Odd(nn.Module):
     """A model that does something of its own to its logits."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -55,11 +56,9 @@ def hidden_and_head(module: nn.Module, probe: Int[Tensor, " position"]) -> tuple
         given = hidden(ids, None)[0]
     except (AttributeError, TypeError, RuntimeError):
         return None
-    for after in _after(module.config):
-        made = after(layer(given))
-        if made.shape == own.shape[1:] and _close(made, own[0]):
-            return hidden, _then(layer, after)
-    return None
+    tried = [(_distance(after(layer(given)), own[0]), after) for after in _after(module.config)]
+    least, after = min(tried, key=lambda each: each[0])
+    return (hidden, _then(layer, after)) if least <= 1 else None
 
 
 def whole_logits(module: nn.Module, ids: Tensor, mask: Tensor | None) -> Float[Tensor, "text position token"]:
@@ -90,8 +89,11 @@ def _after(config: Any) -> list[Callable[[Tensor], Tensor]]:
     return found
 
 
-def _close(one: Tensor, other: Tensor) -> bool:
-    """Whether logits agree but for rounding in their own type."""
-    tolerance = 50 * torch.finfo(one.dtype).eps
-    size = float(other.float().abs().max())
-    return bool((one.float() - other.float()).abs().max() <= tolerance * max(size, 1.0))
+def _distance(one: Tensor, other: Tensor) -> float:
+    """The largest difference of logits, as a multiple of what rounding in their own type explains."""
+    if one.shape != other.shape:
+        return math.inf
+    steps = 64 if one.dtype in (torch.float32, torch.float64) else 4
+    size = max(float(other.float().abs().max()), 1.0)
+    found = float((one.float() - other.float()).abs().max()) / (steps * torch.finfo(one.dtype).eps * size)
+    return math.inf if math.isnan(found) else found
