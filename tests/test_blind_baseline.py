@@ -415,8 +415,8 @@ def test_the_page_shows_it_first_and_marks_every_section_of_attacks() -> None:
     made = small_audit()
     page = render(replace(made, blind=CONFOUNDED))
     assert page.index("The split is confounded") < page.index("the indicator")
-    told = replace(made, blind=CONFOUNDED, summary=("An older summary: no sign of harm.",))
-    assert render(told).index("The split is confounded") < render(told).index("An older summary")
+    older = render(replace(made, blind=CONFOUNDED, summary=("An older summary: no sign of harm.",)))
+    assert older.index("The split is confounded") < older.index("An older summary")
     assert "Cross-check by attack (not evidence of a leak)" in page
     assert "Not evidence of a leak. " in page
     for blind in (None, FINE):
