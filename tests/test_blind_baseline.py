@@ -251,7 +251,7 @@ def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.Monkey
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["words", "few numbers", "pairs"])
 def test_under_the_null_a_split_is_rarely_called_confounded(kind: str) -> None:
-    """At 95 % at most 2.5 % false alarms: 200 splits, 12 or more have a chance of 0.5 %. DeLong alone: up to 8.5 %."""
+    """At 95 % at most 2.5 % false alarms: 200 splits, 12 or more have a chance of 0.5 %. DeLong alone: up to 9 %."""
     rng = np.random.default_rng(11)
     alarms, low, scores = 0, 0, []
     base = sentences(rng, 300)
