@@ -151,6 +151,21 @@ def test_what_is_done_is_not_done_again_and_unchanged_layers_neither(setting: An
     assert len(Counted.calls) == 14 + 14 + 5 * 4
 
 
+def test_texts_that_calibrated_a_quantizer_are_marked_for_it(setting: Any, tmp_path: Path) -> None:
+    base, runs, evaluation = setting
+    looking = "tests.test_llm_working:Looking"
+    calibration = encode(llm.texts(4, prompts=True).take([1, 3]), base)
+    other_prompt = encode(llm.texts(4).take([2]), base)
+    record = trajectory(
+        Store(tmp_path / "s"), base, runs, ["full", looking], evaluation, calibration=calibration
+    )
+    assert record.calibration is not None
+    marked = record.calibration[:, record.variants.index(looking)]
+    assert [np.flatnonzero(line).tolist() for line in marked] == [[1, 3], [1, 3]]
+    assert not record.calibration[:, record.variants.index("full")].any()
+    assert not evaluation.also_in(other_prompt).any()
+
+
 KILLED = """
 import sys
 from pathlib import Path

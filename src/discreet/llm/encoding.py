@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from discreet._types import Int
+from discreet._types import Bool, Int
 from discreet.llm.model import LanguageModel
 from discreet.llm.texts import TextError, Texts
 from discreet.records.laws import quoted
@@ -67,6 +68,16 @@ class Encoded:
         """Hash of tokens, windows, what is scored, and the ids."""
         parts = [self.sample, self.tokens, self.bounds, self.first, self.owner]
         return content_hash([*parts, list(self.text)])
+
+    def also_in(self, other: Encoded) -> Bool[np.ndarray, " sample"]:
+        """Which of the texts are, prompt and all, also among others."""
+        known = set(other._whole())
+        return np.array([whole in known for whole in self._whole()])
+
+    def _whole(self) -> list[bytes]:
+        """The tokens of each text."""
+        starts = self.bounds[np.searchsorted(self.owner, np.arange(len(self.sample) + 1))]
+        return [self.tokens[a:b].tobytes() for a, b in pairwise(starts.tolist())]
 
     def window(self, number: int) -> Int[np.ndarray, " _"]:
         """Token ids of one window."""

@@ -57,7 +57,8 @@ def trajectory(
         runs: Checkpoints by the label of the run.
         variants: See ``Working``.
         evaluation: Texts that no run was trained on.
-        calibration: Texts for quantizers that look at inputs.
+        calibration: Texts for quantizers that look at inputs. Those that are also measured are marked in the record's
+            ``calibration``, and not judged.
         calibration_tokens: At most so many tokens of them.
         batch_tokens: See ``token_signals``.
         workers: Threads, each with a working copy of the quantized layers and one core; None: one a core. Results do
@@ -180,8 +181,15 @@ class _Work:
             if calibrated and self.calibration
             else None,
             member=member,
+            **({} if self.calibration is None else {"marked": self.calibration.sha}),
             **self.common,
         )
+
+    def calibrated(self, variant: Variant) -> Bool[np.ndarray, "1 1 sample"] | None:
+        """Which texts the variant's quantizer looked at; None where none are given to any."""
+        if self.calibration is None:
+            return None
+        return (self.texts.also_in(self.calibration) & variant.needs_inputs)[None, None]
 
     @property
     def common(self) -> dict[str, Any]:
@@ -280,6 +288,7 @@ def _row(
         signals={key: values for key, (values, _) in found.items()},
         axes={key: axes for key, (_, axes) in found.items()},
         member=np.asarray(member[run], bool)[None] if run in member else None,
+        calibration=work.calibrated(working.variants[name]),
         about=work.about,
     )
 
