@@ -153,27 +153,7 @@ def encode(
         ),
     )
     _check_vocabulary(texts, tokens, model)
-    long = [i for i, ids in enumerate(tokens) if len(ids) > model.context]
-    if on_long == "refuse":
-        _refuse(
-            texts,
-            long,
-            lambda i: (
-                f"has {len(tokens[i])} tokens, more than the model's context of {model.context}; split or cut it"
-                " (on_long)"
-            ),
-        )
-    counts = {"texts": len(texts), "split": 0, "cut": 0, "tokens_cut": 0}
-    if on_long == "cut":
-        _refuse(
-            texts,
-            [i for i in long if first[i] >= model.context],
-            f"cannot be cut to {model.context} tokens: nothing to score would be left",
-        )
-        counts |= {"cut": len(long), "tokens_cut": sum(len(tokens[i]) - model.context for i in long)}
-        tokens = [ids[: model.context] for ids in tokens]
-    elif long:
-        counts["split"] = len(long)
+    tokens, counts = _fitted(texts, tokens, first, model.context, on_long)
     pieces = [
         (owner, ids[start:stop], begin - start)
         for owner, (ids, at) in enumerate(zip(tokens, first, strict=True))
@@ -188,6 +168,33 @@ def encode(
     }
     owners, windowed, firsts = zip(*pieces, strict=True)
     return _packed(texts.sample, list(windowed), np.array(firsts), np.array(owners), scored, counts, about)
+
+
+def _fitted(
+    texts: Texts,
+    tokens: list[Int[np.ndarray, " _"]],
+    first: Sequence[int],
+    context: int,
+    on_long: str,
+) -> tuple[list[Int[np.ndarray, " _"]], dict[str, int]]:
+    """Tokens of texts that may be scored, and how many were too long."""
+    long = [i for i, ids in enumerate(tokens) if len(ids) > context]
+    counts = {"texts": len(texts), "split": 0, "cut": 0, "tokens_cut": 0}
+    if on_long == "split":
+        return tokens, counts | {"split": len(long)}
+    if on_long == "cut":
+        late = [i for i in long if first[i] >= context]
+        _refuse(texts, late, f"cannot be cut to {context} tokens: nothing to score would be left")
+        lost = sum(len(tokens[i]) - context for i in long)
+        return [ids[:context] for ids in tokens], counts | {"cut": len(long), "tokens_cut": lost}
+    _refuse(
+        texts,
+        long,
+        lambda i: (
+            f"has {len(tokens[i])} tokens, more than the model's context of {context}; split or cut it (on_long)"
+        ),
+    )
+    return tokens, counts
 
 
 def windows(length: int, first: int, context: int) -> list[tuple[int, int, int]]:
