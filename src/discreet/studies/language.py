@@ -166,7 +166,7 @@ class _Work:
 
     def _tuning(self, run: int) -> _Tuning:
         chosen = self.parts.pool[self.parts.member[run]]
-        ids = [self.encoded.window(i).tolist() for i in chosen]
+        ids = [self.encoded.window(i).tolist() for i in chosen.tolist()]
         first = self.encoded.first[chosen].tolist()
         key = self.store.key(
             f"adapters/run-{run}.json",

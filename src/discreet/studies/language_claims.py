@@ -111,6 +111,8 @@ def _unrelated(found: Found, alone: Sequence[str]) -> Claim:
     verdict: Verdict = "does not" if 2 * related > len(told) else "cannot tell"
     numbers = (
         f"Spearman correlation {_span([e.value for e in told])}; told from 0 in {related} of {len(told)}"
+        if told
+        else "no correlation over so few quantizers"
     )
     return Claim(
         "r is unrelated to what the other attacks find.", "sec. 13.3", verdict, numbers, _needs(verdict)
