@@ -68,8 +68,9 @@ class Processes:
                             "finished is kept"
                         ) from error
         finally:
-            for process in list((pool._processes or {}).values()):
-                process.terminate()  # what still runs is not wanted any more
+            if running:  # it is not wanted any more
+                for process in list((pool._processes or {}).values()):
+                    process.terminate()
             pool.shutdown(cancel_futures=True)
 
 
