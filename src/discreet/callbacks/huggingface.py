@@ -156,8 +156,8 @@ def logits_of(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
     if not isinstance(outputs, Tensor) or outputs.ndim > 2:
         shape = list(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ValueError(
-            f"model: expected one row of logits a sample, got {shape}; give ask=... to make one (for language models, "
-            "with a row a token, see discreet.callbacks.language)"
+            f"model: expected one row of logits a sample, got {shape}; give ask=... to make one (for "
+            "language models, with a row a token, see discreet.callbacks.language)"
         )
     return outputs
 

@@ -12,7 +12,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from discreet._words import number, percent
 from discreet.auditing_language import UNITS, VARIANTS, Dealt, Texted, deal_texts, follow
 from discreet.callbacks._untouched import untouched
-from discreet.llm.adapters import AdapterCheckpoint, adapters_in
+from discreet.llm.adapters import AdapterCheckpoint, adapters_in, note_base
 from discreet.llm.model import LanguageModel, load
 from discreet.ranking import Ranking, rank
 from discreet.store import Store
@@ -106,6 +106,7 @@ class LanguageCallback(TrainerCallback):
         units = Store(self._folder / UNITS)
         with untouched(), units.lock():
             base, dealt = self._ready
+            note_base(str(args.output_dir), base)
             follow(units, base, saved, self._variants, dealt)
         self._seen += saved
         self._spent += time.perf_counter() - begun

@@ -99,10 +99,11 @@ def batches(
 
 def loss_of(model: nn.Module, ids: Sequence[Sequence[int]], first: Sequence[int]) -> Tensor:
     """Mean loss of the tokens of a batch, in nats; those before place ``first`` of a text do not count."""
-    tokens, mask = pad(ids)
+    device = next(model.parameters()).device
+    tokens, mask = (each.to(device) for each in pad(ids))
     logits = model(input_ids=tokens, attention_mask=mask).logits[:, :-1]
-    place = torch.arange(1, tokens.shape[1])
-    counted = (mask[:, 1:] > 0) & (place[None] >= torch.tensor(first)[:, None])
+    place = torch.arange(1, tokens.shape[1], device=device)
+    counted = (mask[:, 1:] > 0) & (place[None] >= torch.tensor(first, device=device)[:, None])
     target = tokens[:, 1:].masked_fill(~counted, -100)
     return nn.functional.cross_entropy(logits.flatten(0, 1).float(), target.flatten())
 
