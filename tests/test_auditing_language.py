@@ -1,4 +1,4 @@
-"""``discreet audit --hf``: a model that learnt its training file by heart, one that learnt nothing, what is refused."""
+"""``discreet audit --hf``: a model that learnt its training file by heart, one that did not, what is refused."""
 
 from __future__ import annotations
 

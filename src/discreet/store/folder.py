@@ -42,7 +42,7 @@ def make_folder(store: Store, key: str, write: Callable[[Path], object]) -> Path
         return folder
     aside = folder.with_name(f".{folder.name}-{os.getpid()}")
     try:
-        for left in folder.parent.glob(f".{folder.name}-*"):  # by a process that was killed, or an earlier try of ours
+        for left in folder.parent.glob(f".{folder.name}-*"):  # by a killed process, or our own earlier try
             if left == aside or not alive(int(left.name.rpartition("-")[2])):
                 shutil.rmtree(left, ignore_errors=True)
         aside.mkdir(parents=True)
