@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from discreet._json import save
+from discreet.studies.figures import board, svg
 from discreet.studies.language_claims import cleaned
 from discreet.studies.language_found import ATTACKS, FULL, METRICS, REFERENCES, Found
 from discreet.studies.language_page import training_curve
@@ -31,7 +31,7 @@ def draw(found: Found, folder: str | Path) -> tuple[Path, ...]:
         The files written.
     """
     drawn = {"best": _best, "lira": _lira, "training": _training, "correlations": _correlations}
-    return tuple(save(Path(folder) / f"{name}.svg", _svg(of(found))) for name, of in drawn.items())
+    return tuple(save(Path(folder) / f"{name}.svg", svg(of(found))) for name, of in drawn.items())
 
 
 def _look(variant: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _look(variant: str) -> dict[str, Any]:
 
 def _best(found: Found) -> Any:
     """What the best attack finds against r, one box a metric; full precision is a line."""
-    figure, axes = _board(2, 4)
+    figure, axes = board(2, 4)
     for ax, metric in zip(axes.flat, METRICS, strict=True):
         for variant in found.compressed:
             row = found.ranking[variant]
@@ -73,7 +73,7 @@ def _best(found: Found) -> Any:
 def _lira(found: Found) -> Any:
     """TPR against FPR of offline LiRA, one line a variant, the mean over runs."""
     attack = next(a for a in REFERENCES if a.startswith("lira"))
-    figure, axes = _board(1, 1, 4.6, 3.6)
+    figure, axes = board(1, 1, 4.6, 3.6)
     ax, grid = axes[0][0], np.geomspace(1e-3, 1, 200)
     for variant in found.variants:
         e = found.exposures[attack, variant]
@@ -96,7 +96,7 @@ def _lira(found: Found) -> Any:
 
 def _training(found: Found) -> Any:
     """Mean loss along fine-tuning, in full precision."""
-    figure, axes = _board(1, 1, 4.6, 3.0)
+    figure, axes = board(1, 1, 4.6, 3.0)
     ax, rows = axes[0][0], np.array(training_curve(found))
     names = ("texts it was fine-tuned on", "other texts of the pool", "evaluation texts")
     for column, name in enumerate(names, 1):
@@ -109,7 +109,7 @@ def _training(found: Found) -> Any:
 def _correlations(found: Found) -> Any:
     """Spearman correlation of r with each attack, with its interval, one box a metric."""
     metrics = ("average precision", "auc", "tpr@0.15", "tpr@0.1")
-    figure, axes = _board(1, len(metrics), 2.6, 3.0)
+    figure, axes = board(1, len(metrics), 2.6, 3.0)
     attacks = ("best", *found.attacks)
     for ax, metric in zip(axes[0], metrics, strict=True):
         for place, attack in enumerate(attacks):
@@ -127,25 +127,3 @@ def _correlations(found: Found) -> Any:
         )
         ax.set_title(_WORDS.get(metric, metric.replace("tpr@", "TPR at FPR ")), fontsize=8)
     return figure
-
-
-def _board(rows: int, columns: int, width: float = 2.6, height: float = 2.3) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for ax in axes.flat:
-        ax.tick_params(labelsize=6)
-        ax.spines[["top", "right"]].set_visible(False)
-    return figure, axes
-
-
-def _svg(figure: Any) -> bytes:
-    """The same bytes for the same figure."""
-    import matplotlib
-
-    out = io.BytesIO()
-    fixed = {"svg.hashsalt": "discreet", "svg.fonttype": "none", "font.family": "sans-serif"}
-    with matplotlib.rc_context(fixed):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return out.getvalue()

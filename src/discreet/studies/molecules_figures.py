@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from discreet._json import save
+from discreet.studies.figures import board, svg
 from discreet.studies.molecules import Molecules
 from discreet.studies.molecules_page import SHORT
 from discreet.studies.molecules_tables import metrics_of, tables
@@ -54,7 +54,7 @@ def _tradeoff(found: Molecules, names: Sequence[str]) -> bytes:
     """One column a task, one row a figure: share of the original against the mean of r over embedders."""
     cells = tables(found)
     metrics = metrics_of(found.tasks[names[0]])
-    figure, axes = _board(len(metrics), len(names), 3.2, 2.8)
+    figure, axes = board(len(metrics), len(names), 3.2, 2.8)
     for row, metric in enumerate(metrics):
         for column, name in enumerate(names):
             ax = axes[row][column]
@@ -85,13 +85,13 @@ def _tradeoff(found: Molecules, names: Sequence[str]) -> bytes:
             if row == len(metrics) - 1:
                 ax.set_xlabel("r, mean over runs and embedders (right: safer)", fontsize=7)
     axes[0][-1].legend(fontsize=6, loc="best", frameon=False)
-    return _svg(figure)
+    return svg(figure)
 
 
 def _deciding(found: Molecules) -> bytes:
     """Lambda_kk by loss rank above, how often each tenth of the ranks decides below; up to four tasks."""
     rows = list({row.task: row for row in found.measured}.values())[:4]
-    figure, axes = _board(2, len(rows), 3.0, 2.3)
+    figure, axes = board(2, len(rows), 3.0, 2.3)
     for column, row in enumerate(rows):
         above, below = axes[0][column], axes[1][column]
         for at, variant in enumerate(v for v in VARIANTS if v != FULL):
@@ -122,27 +122,4 @@ def _deciding(found: Molecules) -> bytes:
         above.set_xlabel("rank of its loss", fontsize=7)
         below.set_xlabel("rank of the deciding candidate", fontsize=7)
     axes[1][0].legend(*axes[0][0].get_legend_handles_labels(), fontsize=6, loc="upper right", frameon=False)
-    return _svg(figure)
-
-
-def _board(rows: int, columns: int, width: float, height: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for ax in axes.flat:
-        ax.tick_params(labelsize=6)
-        ax.spines[["top", "right"]].set_visible(False)
-    return figure, axes
-
-
-def _svg(figure: Any) -> bytes:
-    """The same bytes for the same figure."""
-    import matplotlib
-
-    out = io.BytesIO()
-    with matplotlib.rc_context(
-        {"svg.hashsalt": "discreet", "svg.fonttype": "none", "font.family": "sans-serif"}
-    ):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return out.getvalue()
+    return svg(figure)
