@@ -40,7 +40,10 @@ def test_the_influence_is_that_of_leaving_one_out() -> None:
     scores, member = drawn(2, 400)
     value, effect = _one(scores, member)
     without = np.array([_one(np.delete(scores, i), np.delete(member, i))[0] for i in range(400)])
-    for kind in (member, ~member):  # one less of a kind also changes the share of members, which is held fixed
+    for kind in (
+        member,
+        ~member,
+    ):  # one less of a kind also changes the share of members, which is held fixed
         change = value - without[kind] - (value - without[kind]).mean()
         assert np.corrcoef(change, effect[kind])[0, 1] > 0.99
         assert np.sum(change**2) == pytest.approx(np.sum(effect[kind] ** 2), rel=0.1)
