@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from importlib import util
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ if util.find_spec("torch") is not None:
     from discreet.records import Record
     from discreet.runs.dealing import deal
     from discreet.runs.following import Note, Panel, follow, measure_release
-    from discreet.runs.units import do_units
+    from discreet.runs.units import Tick, do_units
     from discreet.runs.worth import worth
     from discreet.spec import CalledError, Named
     from discreet.stats import auc
@@ -165,6 +166,20 @@ def test_units_stop_at_the_time_and_at_errors() -> None:
     with pytest.raises(ValueError, match="two"):
         do_units([1, 2, 3], fail, 3, workers=1, progress=lambda share: None)
     assert done == [1]
+
+
+def test_the_unit_that_failed_is_told_and_not_those_it_stopped() -> None:
+    def work(unit: int, tick: Tick) -> None:
+        together.wait()
+        if unit == 0:
+            raise ValueError("this one")
+        while True:
+            tick(0)
+
+    for _ in range(20):
+        together = Barrier(6)
+        with pytest.raises(ValueError, match="this one"):
+            do_units(range(6), work, 6, workers=6, progress=lambda share: None)
 
 
 @pytest.mark.parametrize("task", ["bce", "ce", "mse"])

@@ -14,10 +14,14 @@ from typing import TypeVar
 
 import torch
 
-__all__ = ["available", "one_torch_thread", "spread"]
+__all__ = ["Stopped", "available", "one_torch_thread", "spread"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class Stopped(Exception):
+    """Raised by a piece of work that ends early because another one failed, whose error then counts."""
 
 
 def available() -> int:
@@ -66,9 +70,10 @@ def spread(
             try:
                 for future in as_completed(futures):
                     _then(done, futures[future], future.result())
-            except BaseException:
+            except BaseException as error:
                 pool.shutdown(cancel_futures=True)
-                raise
+                others = [future.exception() for future in futures if not future.cancelled()]
+                raise next((e for e in (error, *others) if e and not isinstance(e, Stopped)), error) from None
             return [future.result() for future in futures]
 
 

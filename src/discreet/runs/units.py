@@ -8,17 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
 from typing import TypeVar
 
-from discreet._spread import spread
+from discreet._spread import Stopped, spread
 
 __all__ = ["Tick", "do_units"]
 
 Unit = TypeVar("Unit")
 Tick = Callable[..., None]
 """Counts one or more ticks of work; what it raises ends the unit."""
-
-
-class _Stopped(Exception):
-    """Work that ended early because something else did."""
 
 
 def do_units(
@@ -57,7 +53,7 @@ def do_units(
     def tick(count: int = 1) -> None:
         nonlocal ticks
         if stop.is_set():
-            raise _Stopped
+            raise Stopped
         with lock:
             ticks += count
             progress(min(1.0, ticks / total))

@@ -19,7 +19,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from discreet import embedders
-from discreet._spread import spread
+from discreet._spread import Stopped, spread
 from discreet._types import Float
 from discreet.backends import Backend
 from discreet.data import molecules as sets
@@ -282,10 +282,6 @@ def _key(
     return store.key(name, **content)
 
 
-class _Stopped(Exception):
-    """Work that ended early because something else did."""
-
-
 def _do(
     store: Store,
     units: Sequence[_Unit],
@@ -311,7 +307,7 @@ def _do(
         def tick() -> None:
             nonlocal done
             if stop.is_set():
-                raise _Stopped
+                raise Stopped
             with lock:
                 done += size[unit] / scale.epochs
                 progress(f"{unit.task}, {unit.embedder}", 0.05 + 0.92 * done / total)

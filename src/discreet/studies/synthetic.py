@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from discreet._spread import spread
+from discreet._spread import Stopped, spread
 from discreet.baseline import threshold
 from discreet.baseline.security import Security
 from discreet.ranking import Ranking, rank_runs
@@ -249,7 +249,7 @@ class _Study:
 
         def tick() -> None:
             if stop.is_set():
-                raise _Stopped
+                raise Stopped
 
         def one(item: Item) -> Any:
             nonlocal done
@@ -272,10 +272,6 @@ class _Study:
             except BaseException:
                 stop.set()
                 raise
-
-
-class _Stopped(Exception):
-    """Work that ended early because something else did."""
 
 
 def _rankings(setting: Setting, made: Sequence[Made]) -> tuple[Ranking, Ranking]:
