@@ -374,7 +374,7 @@ def test_steps_and_missing_references() -> None:
         attack(data, "reference", **run)
     with pytest.raises(RecordError, match="run '0' has no row of variant 'sign' at step 7"):
         attack(data, "loss", step=7.0, **run)
-    with pytest.raises(RecordError, match="needs references: no other run has variant 'sign'"):
+    with pytest.raises(RecordError, match="needs references: no other run has this variant"):
         attack(data.take_rows([0]), "reference", **run)
     with pytest.raises(RecordError, match="no membership: this attack needs to know"):
         attack(_without_membership(), "lira", **run)

@@ -242,7 +242,7 @@ def test_signals_that_are_missing_or_malformed(kind: str) -> None:
     else:
         assert attack(changed(record, hidden=None), method, run="0", variant="sign").values.shape == (400,)
     error(replace(record, member=None), "no membership: this attack needs to know")
-    error(record.take_rows([0]), "this attack needs references: no other run has variant 'sign'")
+    error(record.take_rows([0]), "this attack needs references: no other run has this variant")
     error(record, "no variant 'full'", f"neural(kind='{kind}', start='full')")
 
 
