@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,7 +131,8 @@ class Working:
         for block, layers in zip(self._blocks.blocks, self._blocks.layers, strict=True):
             stale = [each for each in layers if self._holds[each] != self._wanted(each, variant)]
             if stale:
-                self._renew(variant, block, stale)
+                # All of them where inputs are taken: some may be quantized already if it failed at another.
+                self._renew(variant, block, list(layers) if variant.needs_inputs else stale)
         if variant.over:
             self._hooks = [self._hook(each) for each in self.quantized if each in self._changes.layers]
         return self._module
@@ -185,7 +187,8 @@ class Working:
         if variant.needs_inputs and self._calibration is not None:
             for name in layers:
                 self._write(name, opened.merged(name, weight_of(self._source[name])), ("inputs", "full"))
-            inputs = layer_inputs(self._module, block, layers, self._calibration, self._rows)
+            with self._others_of_the_base(variant.over):
+                inputs = layer_inputs(self._module, block, layers, self._calibration, self._rows)
         for name in layers:
             weight = opened.merged(name, weight_of(self._source[name]))
             if variant.quantizer is not None:
@@ -223,6 +226,17 @@ class Working:
             if self._put.get(name) != wanted.get(name):
                 self._set(name, name in wanted)
         self._put = wanted
+
+    @contextmanager
+    def _others_of_the_base(self, wanted: bool) -> Iterator[None]:
+        """Parameters outside the quantized layers as the base has them, for a base that is quantized for itself."""
+        for name in self._put if wanted else ():
+            self._set(name, False)
+        try:
+            yield
+        finally:
+            for name in self._put if wanted else ():
+                self._set(name, True)
 
     def _set(self, name: str, changed: bool) -> None:
         """Set a parameter, or the weight of a layer, wherever it is tied to."""
