@@ -23,6 +23,7 @@ from discreet.records import Record
 from discreet.studies.language import Language, language
 from discreet.studies.language_claims import claims, cleaned
 from discreet.studies.language_command import run, scale_of
+from discreet.studies.language_figures import _looks
 from discreet.studies.language_found import ATTACKS, METRICS, REFERENCES, Found, find
 from discreet.studies.language_page import to_markdown, training_curve
 from discreet.studies.language_plan import PAPER_QUANTIZERS, SCALES, LanguageScale, deal
@@ -151,6 +152,8 @@ def test_parts_share_no_family_and_halves_complement_each_other() -> None:
         (["checkpoints=1"], "checkpoints: expected from 2"),
         (["rank=0"], "rank: expected at least 1, got 0"),
         (["variants=hqq"], "variants: expected full precision first"),
+        (["variants=full"], "variants: expected at least one quantizer beside 'full', got none"),
+        (["pretrained=0"], "pretrained: expected at least 1, got 0"),
         (["nonsense=1"], "--set: expected FIELD=VALUE with FIELD among model"),
         (["runs=many"], "--set runs: expected int, got 'many'"),
     ],
@@ -176,6 +179,22 @@ def test_texts_that_are_not_there(tmp_path: Path) -> None:
         run(tmp_path, "paper")
     with pytest.raises(DataError, match="npm pack"):
         run(tmp_path, "quick", ["data=emails"], mails=tmp_path)
+
+
+def test_quantizers_that_cannot_be_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    for variant, words in (("hqq(bits=5)", "bits must be"), ("hqq(bits=4)", "given twice")):
+        with pytest.raises(ValueError, match=words):
+            language(tmp_path / "run", scale=replace(TINY, variants=("full", variant, "hqq(bits=4)")))
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_two_variants_look_alike() -> None:
+    more = ("adapter over gptq(bits=4)", "bnb4(kind='fp4')", "int8", "intx(bits=8)", "intx(bits=4)", "sign")
+    looks = _looks((*PAPER_QUANTIZERS, *more))
+    told = {(look["color"], look["marker"], look["markerfacecolor"]) for look in looks.values()}
+    assert len(told) == len(PAPER_QUANTIZERS) + len(more)
+    assert looks["gptq(bits=3)"]["marker"] == looks["hqq(bits=3)"]["marker"]
+    assert looks["gptq(bits=3)"]["color"] == looks["gptq(bits=8)"]["color"]
 
 
 def test_names() -> None:
@@ -243,6 +262,9 @@ def test_planted_agreement_holds_and_turned_round_it_does_not() -> None:
     ] == "does not"
     assert told["Attacks without reference models are near chance."] == "holds"
     assert told["Only attacks with reference models compete."] == "holds"
+    says = "Quantized models leak less than full precision."
+    worse = {claim.says: claim.verdict for claim in claims(planted(1.0))}
+    assert (told[says], worse[says]) == ("holds", "does not")
 
 
 def test_attacks_that_need_no_references() -> None:

@@ -4,7 +4,6 @@ Models": models fine-tuned with low-rank adapters, the quantizers that people us
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -18,12 +17,12 @@ from discreet.backends import Processes, Threads
 from discreet.data.emails import emails
 from discreet.data.molecule_names import molecule_names
 from discreet.data.package_files import package_folder
-from discreet.data.samples import DataError
 from discreet.data.texts import TextSet
+from discreet.llm._variants import parse_variants
 from discreet.llm.adapters import AdapterCheckpoint, adapters_in
 from discreet.llm.encoding import Encoded, encode
 from discreet.llm.model import LanguageModel, load
-from discreet.llm.texts import Texts, read_texts
+from discreet.llm.texts import Texts
 from discreet.llm.tokens import losses
 from discreet.llm.trajectory import release, trajectory
 from discreet.records import Record
@@ -31,6 +30,7 @@ from discreet.store import Store
 from discreet.store.folder import is_there, make_folder
 from discreet.studies.language_plan import SCALES, LanguageScale, Parts, deal
 from discreet.studies.language_pretraining import ARCHITECTURE, pretrain
+from discreet.studies.language_texts import distinct, text_file
 from discreet.studies.language_tuning import TARGETS, tune
 
 __all__ = ["Language", "language"]
@@ -89,11 +89,14 @@ def language(
         ValueError: Unknown scale, or too few texts.
         DataError: The texts cannot be had.
         LanguageModelError: The model cannot be had.
+        QuantizerError: A quantizer's library is not installed.
     """
     if isinstance(scale, str):
         if scale not in SCALES:
             raise ValueError(f"scale: expected one of {', '.join(SCALES)}, got {scale!r}")
         scale = SCALES[scale]
+    for variant in parse_variants(scale.variants).values():
+        _ = variant.content  # what is not installed is said now, not hours later
     store = Store(folder)
     with store.lock():
         progress("reading texts", 0.0)
@@ -101,7 +104,10 @@ def language(
         parts = deal(texts, scale, seed)
         source = _source(store, scale, texts, parts, seed, _part(progress, "training the model", 0.0, 0.12))
         base = source.load(scale)
-        work = _Work(store, scale, parts, source, base, _encoded(texts, base, scale), seed, workers)
+        encoded = _encoded(texts, base, scale)
+        parts, lost = distinct(parts, encoded)
+        texts = replace(texts, counts={**texts.counts, "the same once cut": lost})
+        work = _Work(store, scale, parts, source, base, encoded, seed, workers)
         checkpoints = work.tuned(_part(progress, "fine-tuning", 0.12, 0.35))
         losses_of = work.trajectory(checkpoints, _part(progress, "measuring checkpoints", 0.35, 0.7))
         measured = work.release(checkpoints, texts, _part(progress, "measuring what is shipped", 0.7, 0.95))
@@ -236,8 +242,12 @@ class _Work:
         key = self.store.key(
             "release/before.safetensors", base=self.base.sha, texts=encoded.sha, versions=_versions()
         )
-        path = self.store.make(key, lambda aside: save_file({"loss": losses(self.base, encoded)}, aside))
-        return load_file(path)["loss"]
+
+        def write(aside: Path) -> None:
+            with one_torch_thread():
+                save_file({"loss": losses(self.base, encoded)}, aside)
+
+        return load_file(self.store.make(key, write))["loss"]
 
 
 def _part(progress: Progress, doing: str, low: float, high: float) -> Callable[[float], None]:
@@ -253,20 +263,7 @@ def _texts(scale: LanguageScale, mails: str | Path) -> TextSet:
         return molecule_names(longest=70)
     if scale.data == "emails":
         return emails(mails)
-    path = Path(scale.data)
-    if not path.exists():
-        raise DataError(
-            f"{path}: no such file; expected texts as .jsonl, .csv or .parquet with columns prompt and completion, "
-            "such as molecule captioning and generation of SMolInstruct (osunlp/SMolInstruct on the Hugging Face hub)"
-        )
-    read = read_texts(path)
-    first = {text: at for at, text in reversed(list(enumerate(zip(read.prompt, read.answer, strict=True))))}
-    kept = read.take(sorted(first.values()))
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    counts = {"texts": len(read), "there already": len(read) - len(kept)}
-    return TextSet(
-        kept.prompt, kept.answer, np.arange(len(kept)), path.name, {path.name: digest}, "", path.name, counts
-    )
+    return text_file(Path(scale.data))
 
 
 def _source(

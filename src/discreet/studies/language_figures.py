@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ __all__ = ["draw"]
 
 _COLOURS = {"bnb": "#566069", "gptq": "#0b5d8c", "hqq": "#a2470a", "full": "#111111"}
 _MARKS = {"1": "*", "2": "o", "3": "s", "4": "D", "8": "^"}
+_MORE_MARKS = "vPXphd<>"
 _WORDS = {"auc": "AUC", "average precision": "average precision"}
 
 
@@ -34,16 +36,25 @@ def draw(found: Found, folder: str | Path) -> tuple[Path, ...]:
     return tuple(save(Path(folder) / f"{name}.svg", svg(of(found))) for name, of in drawn.items())
 
 
-def _look(variant: str) -> dict[str, Any]:
-    name, _, rest = variant.partition("(")
-    bits = rest.partition("bits=")[2][:1] or ("8" if name == "bnb8" else "4")
-    colour = next((c for key, c in _COLOURS.items() if name.startswith(key)), "#7a5195")
-    return {"color": colour, "marker": _MARKS.get(bits, "v")}
+def _looks(variants: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour and mark of each variant, no two alike: by library and bits; empty marks for adapters on top."""
+    looks: dict[str, dict[str, Any]] = {}
+    taken: set[tuple[str, ...]] = set()
+    for variant in variants:
+        name, _, rest = variant.removeprefix("adapter over ").partition("(")
+        bits = rest.partition("bits=")[2][:1] or name[-1]
+        colour = next((c for key, c in _COLOURS.items() if name.startswith(key)), "#7a5195")
+        fill = "none" if variant.startswith("adapter over ") else colour
+        marks = [_MARKS.get(bits, _MORE_MARKS[0]), *_MORE_MARKS]
+        mark = next((each for each in marks if (colour, fill, each) not in taken), marks[0])
+        taken.add((colour, fill, mark))
+        looks[variant] = {"color": colour, "marker": mark, "markerfacecolor": fill}
+    return looks
 
 
 def _best(found: Found) -> Any:
     """What the best attack finds against r, one box a metric; full precision is a line."""
-    figure, axes = board(2, 4)
+    (figure, axes), looks = board(2, 4), _looks(found.compressed)
     for ax, metric in zip(axes.flat, METRICS, strict=True):
         for variant in found.compressed:
             row = found.ranking[variant]
@@ -57,7 +68,7 @@ def _best(found: Found) -> Any:
                     ls="none",
                     elinewidth=0.7,
                     label=cleaned(variant),
-                    **_look(variant),
+                    **looks[variant],
                 )
         full = found.figures[found.best(FULL, metric), FULL, metric].value
         ax.axhline(full, color=_COLOURS["full"], linewidth=0.8, linestyle="--", label="full precision")
@@ -67,6 +78,8 @@ def _best(found: Found) -> Any:
     for ax in axes[-1]:
         ax.set_xlabel("r (right: safer; dotted: resolution)", fontsize=7)
     axes[0][-1].legend(fontsize=5, loc="center left", bbox_to_anchor=(1.0, 0.0), frameon=False)
+    if left := [cleaned(variant) for variant in found.compressed if not found.ranking[variant].r]:
+        figure.suptitle(f"not drawn, r is 0 or none: {', '.join(left)}", fontsize=7)
     return figure
 
 
@@ -74,8 +87,8 @@ def _lira(found: Found) -> Any:
     """TPR against FPR of offline LiRA, one line a variant, the mean over runs."""
     attack = next(a for a in REFERENCES if a.startswith("lira"))
     figure, axes = board(1, 1, 4.6, 3.6)
-    ax, grid = axes[0][0], np.geomspace(1e-3, 1, 200)
-    for variant in found.variants:
+    ax, grid, looks = axes[0][0], np.geomspace(1e-3, 1, 200), _looks(found.variants)
+    for place, variant in enumerate(found.variants):
         e = found.exposures[attack, variant]
         curves = []
         for score, member, keep in zip(e.scores, e.member, e.keep, strict=True):
@@ -84,7 +97,8 @@ def _lira(found: Found) -> Any:
             bound = np.append(others, -np.inf)[allowed]
             inside = np.sort(score[keep & member])
             curves.append(1 - np.searchsorted(inside, bound, "right") / len(inside))
-        style = {**_look(variant), "marker": None, "linestyle": "--" if variant == FULL else "-"}
+        style = {**looks[variant], "linestyle": "--" if variant == FULL else "-", "markersize": 3}
+        style["markevery"] = (2 * place, 25)
         ax.plot(grid, np.mean(curves, axis=0), linewidth=1.0, label=cleaned(variant), **style)
     ax.plot(grid, grid, color="#8a949e", linewidth=0.8, linestyle=":")
     ax.set(

@@ -110,7 +110,7 @@ def find(measured: Language, progress: Callable[[float], None] = lambda share: N
         progress: Called with the share that is done.
     """
     scale, release = measured.scale, measured.release
-    ranking = rank(measured.trajectory, n_train=scale.trained, seed=measured.seed)
+    ranking = rank(measured.trajectory, n_train=measured.parts.trained, seed=measured.seed)
     family = dependence(release)
     exposures: dict[tuple[str, str], Exposure] = {}
     figures: dict[tuple[str, str, str], Estimate] = {}

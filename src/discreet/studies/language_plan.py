@@ -93,11 +93,14 @@ class LanguageScale:
             "batch",
             "length",
             "passes",
+            *(("pretrained",) if self.own else ()),
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
         if not self.variants or self.variants[0] != "full":
             raise ValueError(f"variants: expected full precision first, 'full', got {list(self.variants)}")
+        if len(self.variants) < 2:
+            raise ValueError("variants: expected at least one quantizer beside 'full', got none")
 
     @property
     def steps(self) -> int:
@@ -120,7 +123,8 @@ class LanguageScale:
 
     def tuning(self) -> dict[str, Any]:
         """What one run depends on, beside its texts and the model."""
-        names = ("trained", "epochs", "checkpoints", "rank", "lr", "batch", "length", "dtype")
+        names = ["trained", "epochs", "checkpoints", "rank", "lr", "batch", "length", "dtype"]
+        names += ["device"] if self.device != "cpu" else []  # sums of a GPU round differently
         return {name: value for name, value in asdict(self).items() if name in names}
 
 
@@ -199,6 +203,11 @@ class Parts:
     evaluation: Int[np.ndarray, " evaluated"]
     calibration: Int[np.ndarray, " calibrated"]
     pretraining: Int[np.ndarray, " pretrained"]
+
+    @property
+    def trained(self) -> int:
+        """Texts that a run is fine-tuned on: families are not split, so it may differ from what was asked for."""
+        return round(float(self.member.sum(axis=1).mean()))
 
 
 def deal(texts: TextSet, scale: LanguageScale, seed: int) -> Parts:
