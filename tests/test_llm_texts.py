@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,6 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     if path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     elif path.suffix == ".csv":
-        import csv
-
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
@@ -70,7 +69,7 @@ def test_all_kinds_of_files_hold_the_same_texts(suffix: str, tmp_path: Path) -> 
         (
             "a.jsonl",
             '{"text": "a"}\nnope\n',
-            r"a.jsonl, line 2: expected one JSON object, got expecting value",
+            r"a.jsonl, line 2: expected one JSON object, but it cannot be read: Expecting value at 1",
         ),
         ("a.jsonl", '["a"]\n', r"a.jsonl, line 1: expected one JSON object, got list"),
         ("a.jsonl", "\n", r"a.jsonl: no texts in it"),
@@ -93,6 +92,12 @@ def test_all_kinds_of_files_hold_the_same_texts(suffix: str, tmp_path: Path) -> 
         ),
         ("a.jsonl", '{"messages": [{"role": "robot", "content": "x"}]}\n', r"line 1: expected messages"),
         ("a.csv", "text,b\nx,1\ny\n", r"a.csv, row 2: expected 2 values as in the header, got 1"),
+        ("a.csv", "text,text\nx,y\n", r"a.csv: there are 2 columns 'text'; keep one"),
+        (
+            "a.jsonl",
+            '{"id": ' + "1" * 5000 + "}",
+            r"line 1: expected one JSON object, but it cannot be read: Exc",
+        ),
         ("a.txt", "x\n", r"a.txt: expected a .jsonl, .csv or .parquet file"),
         ("a.parquet", "x\n", r"a.parquet: cannot be read"),
     ],
@@ -123,11 +128,24 @@ def test_what_is_on_both_sides_is_on_neither() -> None:
     assert counts == {"shared": 3, "repeated_members": 1, "repeated_nonmembers": 0}
     asked = apart(Texts.of(["c", "c"], ["1", "2"]), Texts.of(["c"], ["3"]))  # other prompts, other texts
     assert (len(asked[0]), len(asked[1]), asked[2]["shared"]) == (2, 1, 0)
+    with pytest.raises(TextError, match="no text is left"):  # the model saw one and the same text
+        apart(Texts.of([" c d"], ["a b"]), Texts.of(["a b c d"]))
     with pytest.raises(TextError, match="nonmembers: no text is left: all 1 are also on the other side"):
         apart(members, Texts.of(["c"]))
     whole = joined(left, right)
     assert (whole.answer, whole.sample.tolist()) == (("c", "e", "d"), [0, 1, 2])
     assert joined(Texts.of(["a"], sample=["x"]), Texts.of(["b"], sample=["y"])).sample.tolist() == ["x", "y"]
+
+
+def test_texts_are_known_again_where_they_are_cut_or_split() -> None:
+    model = llm.base()
+    long, prompts = [" ".join(llm.SENTENCES[i : i + 8]) for i in range(3)], ["", "", llm.SENTENCES[3] * 9]
+    whole = [a + b for a, b in zip(prompts, long, strict=True)]
+    split = encode(Texts.of(["a b", *long], ["", *prompts]), model, on_long="split")
+    cut = encode(Texts.of([whole[2], long[1]]), model, mask_prompt=False, on_long="cut")
+    assert split.also_in(cut).tolist() == [False, False, True, True]
+    assert cut.take([0]).also_in(split.take([3, 0])).tolist() == [True]
+    assert cut.take([1]).also_in(split.take([3, 0])).tolist() == [False]
 
 
 @pytest.mark.parametrize("bos", [False, True])
@@ -205,7 +223,7 @@ def test_chats_go_through_the_template(tmp_path: Path) -> None:
     model.tokenizer.chat_template = "{{ messages[0].content }}{% if add_generation_prompt %}!{% endif %}"
     try:
         with pytest.raises(
-            TextError, match=r"text 0 \(id '0'\): the chat template does not continue the prompt"
+            TextError, match=r"a.jsonl, line 1: the chat template does not continue the prompt"
         ):
             encode(texts, model)
         model.tokenizer.chat_template = "{{ raise_exception('roles must alternate') }}"
@@ -222,7 +240,7 @@ def test_texts_with_nothing_to_score_or_too_long_are_named() -> None:
         (
             Texts.of(["a b", " "], sample=["x", "y"]),
             {},
-            r"text 1 \(id 'y'\) has nothing to score: its answer is empty$",
+            r"text 1 \(id 'y'\) has nothing to score: it is empty but for white space$",
         ),
         (
             Texts.of(["", "a", ""], ["q", "q", "q"]),
@@ -249,6 +267,11 @@ def test_texts_with_nothing_to_score_or_too_long_are_named() -> None:
             {"on_long": "cut"},
             r"text 0 .* cannot be cut to 64 tokens: nothing to score would be",
         ),
+        (
+            Texts.of(["a b", "a \ud800 b"]),
+            {},
+            r"text 1 \(id '1'\) has half of a surrogate pair in it, which no tokenizer takes",
+        ),
         (Texts.of(["a b"]), {"on_long": "drop"}, r"on_long: expected one of refuse, split, cut, got 'drop'"),
     ):
         with pytest.raises(TextError, match=message):
@@ -261,6 +284,25 @@ def test_texts_with_nothing_to_score_or_too_long_are_named() -> None:
         Texts.of([])
     with pytest.raises(TextError, match=r"sample 'x' appears 2 times"):
         Texts.of(["a", "b"], sample=["x", "x"])
+
+
+def test_texts_read_from_files_are_named_by_file_and_line(tmp_path: Path) -> None:
+    """However they were dealt out meanwhile."""
+    one = read_texts(write(tmp_path / "one.jsonl", [{"text": text} for text in ("a b", "b c", "c d")]))
+    (tmp_path / "two.jsonl").write_text('\n{"text": "x y"}\n\n{"text": " "}\n')
+    two = read_texts(tmp_path / "two.jsonl")
+    with pytest.raises(
+        TextError, match=r"two.jsonl, line 4 has nothing to score: it is empty but for white space$"
+    ):
+        encode(joined(one.take([2, 0]), two.take([1, 0])), llm.base())
+    assert joined(one, Texts.of(["z"])).where == ()
+
+
+def test_any_line_end_may_be_within_a_text_of_a_table(tmp_path: Path) -> None:
+    said = ["a\u2028b", "a\x0cb", "a\r\nb", "a\nb", "a\x85b", "a\rb"]
+    with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["text"], *([text] for text in said)])
+    assert list(read_texts(tmp_path / "a.csv").answer) == said
 
 
 def test_a_tokenizer_of_another_model_is_refused() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class Encoded:
         counts: How many texts there are, and how many of them were ``cut`` or ``split``; of those that were
             cut, how many tokens are not scored (``tokens_cut``).
         about: How it was made: ``tokenizer`` (hash), ``mask_prompt``, ``on_long``, ``context``, ``end``.
+        whole: A hash of all tokens of each text, prompt and all, before anything was cut off.
     """
 
     sample: np.ndarray
@@ -48,6 +49,7 @@ class Encoded:
     text: tuple[str, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
+    whole: tuple[bytes, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.sample)
@@ -70,14 +72,9 @@ class Encoded:
         return content_hash([*parts, list(self.text)])
 
     def also_in(self, other: Encoded) -> Bool[np.ndarray, " sample"]:
-        """Which of the texts are, prompt and all, also among others."""
-        known = set(other._whole())
-        return np.array([whole in known for whole in self._whole()])
-
-    def _whole(self) -> list[bytes]:
-        """The tokens of each text."""
-        starts = self.bounds[np.searchsorted(self.owner, np.arange(len(self.sample) + 1))]
-        return [self.tokens[a:b].tobytes() for a, b in pairwise(starts.tolist())]
+        """Which of the texts are, prompt and all, also among others, be they cut or split there."""
+        known = set(other.whole)
+        return np.array([whole in known for whole in self.whole], bool)
 
     def window(self, number: int) -> Int[np.ndarray, " _"]:
         """Token ids of one window."""
@@ -98,6 +95,7 @@ class Encoded:
             tuple(self.text[i] for i in places),
             {"texts": len(places)},
             self.about,
+            tuple(self.whole[i] for i in places) if self.whole else (),
         )
 
 
@@ -138,11 +136,18 @@ def encode(
     if on_long not in LONG:
         raise TextError(f"on_long: expected one of {', '.join(LONG)}, got {on_long!r}")
     scored = texts.answer if mask_prompt else texts.whole
-    what = "its answer" if mask_prompt else "it"
     _refuse(
         texts,
         [i for i, text in enumerate(scored) if not text.strip()],
-        f"has nothing to score: {what} is empty",
+        lambda i: (
+            f"has nothing to score: {'its answer' if mask_prompt and texts.prompt[i] else 'it'} is empty"
+            f"{' but for white space' * bool(scored[i])}"
+        ),
+    )
+    _refuse(
+        texts,
+        [i for i, text in enumerate(texts.whole) if not _is_unicode(text)],
+        "has half of a surrogate pair in it, which no tokenizer takes; write the whole character",
     )
     tokens, first = _cut(texts, model.tokenizer, mask_prompt, end)
     _refuse(
@@ -153,6 +158,7 @@ def encode(
         ),
     )
     _check_vocabulary(texts, tokens, model)
+    whole = tuple(hashlib.sha256(each.tobytes()).digest() for each in tokens)
     tokens, counts = _fitted(texts, tokens, first, model.context, on_long)
     pieces = [
         (owner, ids[start:stop], begin - start)
@@ -167,7 +173,9 @@ def encode(
         "end": end,
     }
     owners, windowed, firsts = zip(*pieces, strict=True)
-    return _packed(texts.sample, list(windowed), np.array(firsts), np.array(owners), scored, counts, about)
+    return _packed(
+        texts.sample, list(windowed), np.array(firsts), np.array(owners), scored, counts, about, whole
+    )
 
 
 def _fitted(
@@ -302,8 +310,16 @@ def _count(tokens: int) -> str:
     return f"{tokens} token" if tokens == 1 else f"{tokens} tokens"
 
 
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _called(texts: Texts, number: int) -> str:
-    return f"text {number} (id {quoted(texts.sample[number])})"
+    return texts.where[number] if texts.where else f"text {number} (id {quoted(texts.sample[number])})"
 
 
 def _packed(
@@ -314,7 +330,8 @@ def _packed(
     text: tuple[str, ...],
     counts: Mapping[str, int],
     about: Mapping[str, Any],
+    hashes: tuple[bytes, ...],
 ) -> Encoded:
     bounds = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])]).astype(np.int64)
     whole = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
-    return Encoded(sample, whole, bounds, first, owner, text, counts, about)
+    return Encoded(sample, whole, bounds, first, owner, text, counts, about, hashes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +38,7 @@ class Texts:
         answer: What is scored. The whole text is prompt and answer, with nothing put between them.
         messages: Of chats: all messages, the last one the assistant's, whose content is ``answer``. The
             tokenizer's template then makes the text. Empty for plain texts.
+        where: Where each was read, such as ``"train.jsonl, line 3"``; empty where that is not known.
 
     Example:
         >>> texts = Texts.of(["CCO is ethanol"])
@@ -48,10 +50,11 @@ class Texts:
     prompt: tuple[str, ...]
     answer: tuple[str, ...]
     messages: tuple[tuple[Mapping[str, Any], ...], ...] = ()
+    where: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = {len(self.sample), len(self.prompt), len(self.answer)}
-        if len(sizes | ({len(self.messages)} if self.messages else set())) > 1:
+        if len(sizes | {len(each) for each in (self.messages, self.where) if each}) > 1:
             raise TextError(
                 f"expected one id, prompt and answer a text, got {len(self.sample)}, {len(self.prompt)} and"
                 f" {len(self.answer)}"
@@ -89,6 +92,7 @@ class Texts:
             prompt=tuple(self.prompt[i] for i in places),
             answer=tuple(self.answer[i] for i in places),
             messages=tuple(self.messages[i] for i in places) if self.messages else (),
+            where=tuple(self.where[i] for i in places) if self.where else (),
         )
 
 
@@ -109,15 +113,16 @@ def joined(*parts: Texts) -> Texts:
         sum((part.prompt for part in parts), ()),
         sum((part.answer for part in parts), ()),
         sum((part.messages for part in parts), ()),
+        sum((part.where for part in parts), ()) if all(part.where for part in parts) else (),
     )
 
 
 def apart(members: Texts, others: Texts) -> tuple[Texts, Texts, dict[str, int]]:
     """Leave out what would be judged on both sides, and repeats on either.
 
-    Two texts are the same if prompt and answer agree but for runs of white space. A text that is on both
-    sides is left out of both: the model was trained on it, so as a non-member it is a wrong answer. Of
-    repeats on one side the first is kept.
+    Two texts are the same if they agree, prompt and all, but for runs of white space, wherever the prompt ends. A
+    text that is on both sides is left out of both: the model was trained on it, so as a non-member it is a wrong
+    answer. Of repeats on one side the first is kept.
 
     Returns:
         What is left of members and of others, and how many texts each rule took: ``shared`` (texts of either
@@ -131,9 +136,7 @@ def apart(members: Texts, others: Texts) -> tuple[Texts, Texts, dict[str, int]]:
         >>> left.answer, right.answer, counts
         (('c',), ('d',), {'shared': 2, 'repeated_members': 1, 'repeated_nonmembers': 0})
     """
-    keys = [
-        [tuple(map(_plain, pair)) for pair in zip(t.prompt, t.answer, strict=True)] for t in (members, others)
-    ]
+    keys = [[_plain(text) for text in texts.whole] for texts in (members, others)]
     common = set(keys[0]) & set(keys[1])
     counts = {"shared": sum(key in common for side in keys for key in side)}
     kept = []
@@ -178,30 +181,36 @@ def read_texts(path: str | Path, *, prompt: str | None = None, answer: str | Non
                 got = "nothing" if value is None else f"{type(value).__name__} {quoted(value)}"
                 raise TextError(f"{path}, {where}: expected text in {name!r}, got {got}")
     prompts = tuple(str(asked) for _, _, asked in given)
-    return Texts(_ids(path, rows, columns), prompts, tuple(str(said) for _, said, _ in given))
+    answers = tuple(str(said) for _, said, _ in given)
+    return Texts(_ids(path, rows, columns), prompts, answers, where=_places(path, rows))
 
 
 def _rows(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     """Each row, and what to call it in a message."""
+    kind = path.suffix.lower()
     try:
-        if path.suffix == ".parquet":
+        if kind == ".parquet":
             from pyarrow import parquet
 
-            return [(f"row {at}", row) for at, row in enumerate(parquet.read_table(path).to_pylist())]
-        content = path.read_text("utf-8-sig")
+            table = parquet.read_table(path)
+            _once(path, table.column_names)
+            return [(f"row {at}", row) for at, row in enumerate(table.to_pylist())]
+        content = path.read_bytes().decode("utf-8-sig")  # as it is: a text may hold any line end
+    except TextError:
+        raise
     except UnicodeDecodeError as error:
         raise TextError(
             f"{path}: expected UTF-8, got the byte {error.object[error.start]:#x} at {error.start}"
         ) from None
     except (OSError, ValueError) as error:
         raise TextError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if path.suffix == ".jsonl":
+    if kind == ".jsonl":
         return [
             (f"line {at}", _object(path, at, line))
             for at, line in enumerate(content.split("\n"), 1)
             if line.strip()
         ]
-    if path.suffix == ".csv":
+    if kind == ".csv":
         csv.field_size_limit(_LONGEST)
         return _table(path, content)
     raise TextError(f"{path}: expected a .jsonl, .csv or .parquet file")
@@ -210,24 +219,40 @@ def _rows(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
 def _object(path: Path, at: int, line: str) -> Mapping[str, Any]:
     try:
         row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise TextError(f"{path}, line {at}: expected one JSON object, got {error.msg.lower()}") from None
+    except (ValueError, RecursionError) as error:
+        why = f"{error.msg} at {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise TextError(
+            f"{path}, line {at}: expected one JSON object, but it cannot be read: {why}"
+        ) from None
     if not isinstance(row, dict):
         raise TextError(f"{path}, line {at}: expected one JSON object, got {type(row).__name__}")
     return row
 
 
 def _table(path: Path, content: str) -> list[tuple[str, Mapping[str, Any]]]:
-    reader = csv.reader(content.splitlines(keepends=True))
-    head = next(reader, [])
+    try:
+        head, *rows = list(csv.reader(io.StringIO(content, newline=""))) or [[]]
+    except csv.Error as error:
+        raise TextError(f"{path}: cannot be read as a table: {error}") from None
+    _once(path, head)
     found = []
-    for at, row in enumerate(reader, 1):
+    for at, row in enumerate(rows, 1):
         if not row:
             continue
         if len(row) != len(head):
             raise TextError(f"{path}, row {at}: expected {len(head)} values as in the header, got {len(row)}")
         found.append((f"row {at}", dict(zip(head, row, strict=True))))
     return found
+
+
+def _once(path: Path, columns: Sequence[str]) -> None:
+    for name in columns:
+        if columns.count(name) > 1:
+            raise TextError(f"{path}: there are {columns.count(name)} columns {name!r}; keep one")
+
+
+def _places(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, ...]:
+    return tuple(f"{path}, {where}" for where, _ in rows)
 
 
 def _columns(
@@ -249,7 +274,7 @@ def _columns(
         return asked[0], said[0]
     raise TextError(
         f"{path}: cannot tell which columns are meant among {', '.join(columns)}; expected text, or prompt and"
-        " completion, or messages: name them with prompt= and answer="
+        " completion, or messages; name others with prompt and answer"
     )
 
 
@@ -268,9 +293,8 @@ def _chats(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], columns: S
             )
         chats.append(tuple({"role": each["role"], "content": each["content"]} for each in chat))
     prompts = tuple(json.dumps(list(chat[:-1]), ensure_ascii=False) for chat in chats)
-    return Texts(
-        _ids(path, rows, columns), prompts, tuple(chat[-1]["content"] for chat in chats), tuple(chats)
-    )
+    answers = tuple(chat[-1]["content"] for chat in chats)
+    return Texts(_ids(path, rows, columns), prompts, answers, tuple(chats), _places(path, rows))
 
 
 def _ids(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], columns: Sequence[str]) -> np.ndarray:
