@@ -92,9 +92,10 @@ class Affine:
         """Packed codes, scales, zeros and table of one model, with what is needed to read them."""
         tensors = {"codes": torch.from_numpy(pack(self.codes.reshape(-1).cpu().numpy(), self.count))}
         tensors |= {name: each.cpu().contiguous() for name, each in self._numbers().items()}
+        holds = {name: str(each.dtype).removeprefix("torch.") for name, each in self._numbers().items()}
         compute = str(self.dtype).removeprefix("torch.")
         about = {"form": "affine", "count": self.count, "run": self.run, "lowest": self.lowest}
-        return about | {"factor": self.factor, "compute": compute}, tensors
+        return about | {"factor": self.factor, "compute": compute, "holds": holds}, tensors
 
     def nbytes(self, dtype: torch.dtype) -> int:
         """Bytes of what is stored of one model."""

@@ -81,7 +81,8 @@ class Multiples:
         if self.scale is not None:
             tensors["scale"] = self.scale.reshape(-1).cpu().contiguous()
         compute = str(self.numbers.dtype).removeprefix("torch.")
-        return {"form": "multiples", "largest": self.largest, "zero": self.zero, "compute": compute}, tensors
+        about = {"form": "multiples", "largest": self.largest, "zero": self.zero, "compute": compute}
+        return about | {"scaled": self.scale is not None}, tensors
 
     def nbytes(self, dtype: torch.dtype) -> int:
         """Bytes of what is stored of one model."""
@@ -185,14 +186,14 @@ def restore(about: Mapping[str, Any], tensors: Mapping[str, Tensor], groups: int
     """
     form = about.get("form")
     if form == "raw":
-        return Raw(_sized(tensors, "raw", (groups, size)))
+        return Raw(_floating(_sized(tensors, "raw", (groups, size)), "raw"))
     if form == "multiples":
         largest, zero = int(about["largest"]), bool(about["zero"])
         codes = _codes(tensors, 2 * largest + zero, groups * size)
         number = codes - largest
         if not zero:
             number += number >= 0
-        scale = _sized(tensors, "scale", (groups,))[:, None] if "scale" in tensors else None
+        scale = _floating(_sized(tensors, "scale", (groups,)), "scale")[:, None] if about["scaled"] else None
         compute = torch.float64 if about["compute"] == "float64" else torch.float32
         numbers = torch.from_numpy(number).reshape(groups, size).to(compute)
         return Multiples(numbers, largest, zero, scale)
@@ -200,6 +201,7 @@ def restore(about: Mapping[str, Any], tensors: Mapping[str, Tensor], groups: int
         book = tensors.get("book")
         if book is None or book.ndim != 3 or len(book) != groups:
             raise QuantizerError(f"codebooks of {groups} groups expected, got {_shape(book)}")
+        _floating(book, "book")
         blocks = -(-size // book.shape[2])
         codes = _codes(tensors, book.shape[1], groups * blocks)
         return Indices(torch.from_numpy(codes).reshape(groups, blocks), book, size)
@@ -212,24 +214,30 @@ def _affine(about: Mapping[str, Any], tensors: Mapping[str, Tensor], groups: int
     count, run = int(about["count"]), int(about["run"])
     codes = torch.from_numpy(_codes(tensors, count, groups * size).astype(np.uint8)).reshape(groups, size)
     shape = (groups, -(-size // run))
-    scale = _sized(tensors, "scale", shape)
-    zero = _sized(tensors, "zero", shape) if "zero" in tensors else None
-    shift = _sized(tensors, "shift", shape) if "shift" in tensors else None
-    table = _sized(tensors, "table", (count,)) if "table" in tensors else None
+    shapes = {"scale": shape, "zero": shape, "shift": shape, "table": (count,)}
+    held = {name: _sized(tensors, name, shapes[name], dtype) for name, dtype in about["holds"].items()}
     compute = torch.float64 if about["compute"] == "float64" else torch.float32
     lowest, factor = int(about["lowest"]), float(about["factor"])
-    return Affine(codes, count, run, scale, zero, lowest, table, factor, compute, shift)
+    return Affine(codes, count, run, lowest=lowest, factor=factor, dtype=compute, **held)
 
 
 def _codes(tensors: Mapping[str, Tensor], levels: int, count: int) -> Int[np.ndarray, " code"]:
     return unpack(_sized(tensors, "codes", (packed_size(count, levels),)).numpy(), levels, count)
 
 
-def _sized(tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...]) -> Tensor:
+def _sized(tensors: Mapping[str, Tensor], name: str, shape: tuple[int, ...], dtype: str = "") -> Tensor:
     found = tensors.get(name)
     if found is None or found.shape != shape:
         raise QuantizerError(f"stored {name!r} must have shape {shape}, got {_shape(found)}")
+    if dtype and str(found.dtype) != f"torch.{dtype}":
+        raise QuantizerError(f"stored {name!r} must be {dtype}, got {found.dtype}")
     return found
+
+
+def _floating(tensor: Tensor, name: str) -> Tensor:
+    if not tensor.is_floating_point():
+        raise QuantizerError(f"stored {name!r} must be of a floating-point type, got {tensor.dtype}")
+    return tensor
 
 
 def _shape(tensor: Tensor | None) -> str:

@@ -72,8 +72,8 @@ def quantize_layer(
         raise QuantizerError(
             f"{spec}: one layer does not tell groups of a whole model: use granularity {choices}"
         )
-    if weight.ndim != 2:
-        raise QuantizerError(f"{name} must be [out, in], got shape {tuple(weight.shape)}")
+    if weight.ndim != 2 or not weight.numel():
+        raise QuantizerError(f"{name} must be [out, in], neither 0, got shape {tuple(weight.shape)}")
     made = torch.empty_like(weight, memory_format=torch.contiguous_format)
     given, taken = {name: weight.detach()[None]}, {name: made[None]}
     calibration = one(quantizer, spec, name, weight, inputs)

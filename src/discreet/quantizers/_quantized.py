@@ -115,7 +115,7 @@ class Quantized:
         """
         try:
             return cls(_unpack(packed, about), packed, about)
-        except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:
             raise QuantizerError(f"{where} is inconsistent: {type(error).__name__}: {error}") from error
 
     def _file(self) -> bytes:
@@ -132,7 +132,12 @@ def _unpack(packed: Mapping[str, Tensor], about: Mapping[str, Any]) -> dict[str,
     for number, (part, how) in enumerate(zip(parts, about["parts"], strict=True)):
         prefix = f"{number}."
         stored = {name[len(prefix) :]: each for name, each in packed.items() if name.startswith(prefix)}
-        part.put(restore(how, stored, part.groups, part.size).dense(), stack)
+        codes = restore(how, stored, part.groups, part.size)
+        codes.check()
+        values = codes.dense()
+        if not bool(values.isfinite().all()):
+            raise QuantizerError(f"weights of {', '.join(part.names)} are NaN or infinite")
+        part.put(values, stack)
     tied = about["tied"]
     found |= {name: packed[f"kept.{name}"].clone() for name in about["kept"] if name not in tied}
     return {name: found[tied.get(name, name)] for name in shapes}
