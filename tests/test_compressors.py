@@ -175,12 +175,13 @@ def test_the_attack_in_the_loop_is_a_threshold_learnt_on_other_samples() -> None
             return [float(o.log_softmax(0)[int(y)]) for o, y in zip(outputs, given.y[rows], strict=True)]
 
         known = scores(panel.known_in), scores(panel.known_out)
+        points = sorted({*known[0], *known[1]})
         best = max(
-            sorted({*known[0], *known[1]}),
-            key=lambda cut: np.mean(np.array(known[0]) >= cut) - np.mean(np.array(known[1]) >= cut),
+            ((low + high) / 2 for low, high in zip(points, [*points[1:], points[-1]], strict=True)),
+            key=lambda cut: np.mean(np.array(known[0]) > cut) - np.mean(np.array(known[1]) > cut),
         )
-        hit = np.mean(np.array(scores(panel.judged_in)) >= best) + np.mean(
-            np.array(scores(panel.judged_out)) < best
+        hit = np.mean(np.array(scores(panel.judged_in)) > best) + np.mean(
+            np.array(scores(panel.judged_out)) <= best
         )
         assert found[row] == pytest.approx(max(0.5, hit / 2))
 

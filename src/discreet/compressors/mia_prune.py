@@ -18,7 +18,8 @@ from discreet._types import Float
 from discreet.compressors._common import outcome
 from discreet.compressors._magnitude import keep, largest
 from discreet.compressors._masked import check_masks, of_setting
-from discreet.compressors._performance import losses, performance
+from discreet.compressors._performance import performance
+from discreet.initial import Architecture
 from discreet.phase import (
     Defence,
     Outcome,
@@ -32,6 +33,8 @@ from discreet.phase import (
     run,
 )
 from discreet.roles import Panel
+from discreet.safety.loss import Loss
+from discreet.seen import cases
 from discreet.sparse import close, counts
 
 __all__ = ["MIAPrune"]
@@ -126,18 +129,11 @@ class MIAPrune:
 
 
 def attacked(
-    setting: Setting, model: Any, params: Mapping[str, Tensor], panel: Panel
+    setting: Setting, model: Architecture, params: Mapping[str, Tensor], panel: Panel
 ) -> Float[np.ndarray, " run"]:
-    """Balanced accuracy of a threshold on the loss, at least 0.5: learnt on the known samples, judged on others."""
-    known = [-losses(setting, model, params, part) for part in (panel.known_in, panel.known_out)]
-    judged = [-losses(setting, model, params, part) for part in (panel.judged_in, panel.judged_out)]
-    found = []
-    for run_in, run_out, test_in, test_out in zip(*known, *judged, strict=True):
-        cuts = np.unique(np.concatenate([run_in, run_out]))
-        hit = [np.searchsorted(np.sort(part), cuts, side="left") / len(part) for part in (run_in, run_out)]
-        cut = cuts[int((hit[1] - hit[0]).argmax())]
-        found.append(((test_in >= cut).mean() + (test_out < cut).mean()) / 2)
-    return np.maximum(found, 0.5)
+    """Balanced accuracy of the safety test ``loss`` on each run's model, at least 0.5."""
+    shown = cases(setting, model, {"": params}, panel)[""]
+    return np.array([found.leak for found in Loss()(shown, seeds=range(setting.runs))])
 
 
 def _masks(setting: Setting, params: Mapping[str, Tensor], density: float, rule: str) -> dict[str, Tensor]:
