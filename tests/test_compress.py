@@ -1,9 +1,8 @@
-"""discreet compress: a spec carried out, resumed, cut short, and what it refuses."""
+"""discreet compress: a spec carried out, resumed and cut short."""
 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import time
@@ -17,122 +16,16 @@ import torch
 
 from discreet.artefacts import load_masks, load_sparse
 from discreet.cli.entry import run
-from discreet.compressing import compress, jobs_of, sizes_of
-from discreet.spec import CompressSpec, SpecFileError, read
+from discreet.compressing import compress, jobs_of
+from discreet.compressing_roles import sizes_of
+from discreet.spec import CompressSpec, read
 from discreet.spec.sections import Budget, Compress, Data, Model, Roles, Safety, Select
-
-SPEC = """
-[data]
-load = "own_table:data"
-[model]
-hidden = [16, 16]
-[train]
-loss = "ce"
-epochs = 4
-lr = 0.01
-[compress]
-method = "set"
-densities = [0.3, 0.5]
-runs = 2
-controls = ["dense", "kd"]
-[safety]
-audit = ["modified", "loss"]
-[export]
-formats = ["sparse", "dense"]
-quantizer = "sign(scope='weights', scale='absmean')"
-batch_sizes = []
-"""
-TABLE = """
-import numpy as np
-
-def data():
-    draw = np.random.default_rng(0)
-    x = draw.standard_normal((600, 8)).astype(np.float32)
-    return x, ((x[:, :3].sum(1) > 0) ^ (draw.random(600) < 0.2)).astype(np.int64)
-"""
-OWN = """
-import torch
-from torch import nn
-
-def data(n=400):
-    draw = torch.Generator().manual_seed(0)
-    x = torch.randn(n, 1, 6, 6, generator=draw)
-    return {"x": x, "y": (x.sum((1, 2, 3)) > 0).long(), "reference": torch.randn(60, 1, 6, 6, generator=draw)}
-
-def build(channels=3, width=1.0):
-    channels = max(1, int(width * channels))
-    return nn.Sequential(
-        nn.Conv2d(1, channels, 3), nn.BatchNorm2d(channels), nn.ReLU(), nn.Flatten(), nn.Linear(16 * channels, 2)
-    )
-
-def loss(outputs, y):
-    return nn.functional.cross_entropy(outputs, y, reduction="none", label_smoothing=0.1)
-
-def mean(outputs, y):
-    return nn.functional.cross_entropy(outputs, y)
-
-def count(outputs, y):
-    return (outputs.argmax(1) == y).float()
-
-def broken():
-    return missing_name
-"""
-PARTS = """
-import torch
-from torch import nn
-
-class Parts(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.words = nn.Linear(8, 8), nn.Embedding(2, 8)
-        self.last = nn.Linear(8, 2)
-
-    def forward(self, x):
-        return self.last(torch.relu(self.first(x)))
-
-def frozen():
-    made = Parts()
-    made.first.weight.requires_grad_(False)
-    return made
-
-def tied():
-    made = Parts()
-    made.last.weight = made.words.weight
-    return made
-
-class Bare(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.slope = nn.Parameter(torch.zeros(8, 2))
-
-    def forward(self, x):
-        return x @ self.slope
-
-bare = Bare
-"""
-MORE = """
-import numpy as np
-from own_table import data as table
-
-def data():
-    x, y = table()
-    more = np.random.default_rng(1).standard_normal((20, 8)).astype(np.float32)
-    more[[1, 4]] = x[[7, 9]]
-    return {"x": x, "y": y, "reference": more}
-"""
+from tests.compress_specs import OWN, SPEC, TABLE, working
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty working folder; modules imported from it are forgotten."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own_table.py").write_text(TABLE)
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        file = getattr(sys.modules[name], "__file__", None)
-        if file and Path(file).is_relative_to(tmp_path):
-            del sys.modules[name]
+    yield from working(tmp_path, monkeypatch)
 
 
 def stamps(folder: Path) -> dict[str, int]:
@@ -302,44 +195,6 @@ batch_sizes = [1]
     assert len(stamps(folder / "my")) == 4  # another loss is another training
 
 
-@pytest.mark.parametrize(
-    ("loss", "message"),
-    [
-        ('"own_code:loss"', r'\[train\] task: expected "bce", "ce" or "mse", as own_code:loss does not say'),
-        ('"ce"\ntask = "mse"', r"\[train\] task: expected none, as the loss says it, or ce, got 'mse'"),
-        ('"own_code:mean"\ntask = "ce"', r"a tensor of shape \[4\], got shape \[\]"),
-        ('"own_code:count"\ntask = "ce"', "losses with a gradient, got numbers that do not depend"),
-        ('"own_code:lost"\ntask = "ce"', "own_code has no 'lost'; did you mean 'loss'"),
-        ('"own_code:build"\ntask = "ce"', "was called on outputs of shape .* and raised"),
-    ],
-)
-def test_losses_of_ones_own_that_are_none(
-    folder: Path, loss: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "own_code.py").write_text(OWN)
-    (folder / "my.toml").write_text(
-        f'[data]\nload = "own_code:data"\n[model]\nbuild = "own_code:build"\n[train]\nloss = {loss}\n'
-    )
-    assert run(["compress", "my.toml"]) == 2
-    assert re.search(message, capsys.readouterr().err)
-
-
-def test_code_that_fails_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "own_fails.py").write_text(OWN)
-    (folder / "my.toml").write_text(
-        '[data]\nload = "own_fails:data"\n[model]\nbuild = "own_fails:broken"\n[train]\nloss = "ce"\n'
-    )
-    assert run(["compress", "my.toml"]) == 2
-    said = capsys.readouterr().err
-    assert "Traceback (most recent call last):" in said
-    assert "return missing_name" in said
-    assert (
-        "discreet: my.toml, line 4, [model] build: own_fails:broken() was called to make the model and raised"
-        " NameError: name 'missing_name' is not defined"
-    ) in said
-    assert not (folder / "my" / "compress.json").exists()
-
-
 def test_the_template_is_written_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compress", "--init", "my.toml"]) == 0
     text = (folder / "my.toml").read_text()
@@ -350,104 +205,6 @@ def test_the_template_is_written_once(folder: Path, capsys: pytest.CaptureFixtur
     assert run(["compress", "--init", "my.toml"]) == 2
     assert "my.toml: there is a file already" in capsys.readouterr().err
     assert (folder / "my.toml").read_text() == text
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("own_table:data\"", "own_table:data\"\nsamples = 20", r"\[roles\].*loop: expected at least 4, got 2"),
-        ("[safety]", "[roles]\nfit = 500\n[safety]", r"\[roles\]: sizes: expected at most 600 samples in all"),
-        ("runs = 2", 'runs = 2\nmetric = "auroc"', r"\[compress\] metric: expected accuracy for ce"),
-        ("hidden = [16, 16]", 'hidden = [16]\nactivation = "step"', r"\[model\] activation: .*expected one of"),
-        ("[0.3, 0.5]", "[0.3, 0.004]", r"line 12, \[compress\] densities: 0.004 of 416 weights is 1;"),
-        ("runs = 2", 'runs = 2\ninclude = ["head*"]', r"line 14, \[compress\] include: the pattern 'head\*'"),
-        ('"set"', '"prune+dmp"', r"line 11, \[compress\] method: dmp: expected reference .* set \[roles\] ref"),
-        ('"set"', '"kd+advreg"', r"\[compress\] method: advreg: expected reference samples"),
-        ('"set"', '"rigl+dpsgd"', r"line 11, \[compress\] method: dpsgd: growth by gradient reads gradients"),
-        ('"set"', "\"safecompress(test='attribute')\"", r"\[safety\] test: this test infers an attribute"),
-        ('["modified", "loss"]', "[\"attack(attack='rmia')\"]", r"\[safety\] audit: expected an attack of a single"),
-        ("lr = 0.01", "lr = 1e30", r"line 9, \[train\] lr: model [01]: 0.weight is not finite after epoch 1"),
-    ],
-)  # fmt: skip
-def test_what_a_spec_cannot_ask(folder: Path, old: str, new: str, message: str) -> None:
-    (folder / "my.toml").write_text(SPEC.replace(old, new))
-    spec, source = read("my.toml", CompressSpec)
-    with pytest.raises(SpecFileError, match=message):
-        compress(spec, source, folder / "my")
-
-
-def test_what_a_spec_writes_is_not_replaced(folder: Path) -> None:
-    (folder / "own_numbers.py").write_text(
-        f"{TABLE}\ndef numbers():\n    x, y = data()\n    return x, x[:, 0]\n"
-    )
-    text = SPEC.replace("own_table:data", "own_numbers:numbers").replace('"ce"', '"mse"')
-    text = text.replace("[0.3, 0.5]", "[0.3]").replace('["dense", "kd"]', "[]").replace("quantizer", "# ")
-    written = text.replace('["modified", "loss"]', '["modified", "loss", "odds"]')  # the default
-    (folder / "my.toml").write_text(written)
-    with pytest.raises(SpecFileError, match=r"\[safety\] audit: .*'modified' reads classes"):
-        compress(*read("my.toml", CompressSpec), folder / "my")
-    written = text.replace('audit = ["modified", "loss"]', 'test = "basket"').replace(
-        '"set"', '"safecompress"'
-    )
-    (folder / "my.toml").write_text(written)
-    with pytest.raises(SpecFileError, match=r"line 16, \[safety\] test: modified reads classes"):
-        compress(*read("my.toml", CompressSpec), folder / "my")
-    (folder / "my.toml").write_text(written.replace('test = "basket"', ""))
-    told = compress(*read("my.toml", CompressSpec), folder / "my")
-    assert set(told["units"][0]["audit"]["attacks"]) == {"loss"}
-
-
-def test_attacks_that_compare_runs_need_runs(folder: Path) -> None:
-    text = SPEC.replace('"loss"]', "\"attack(attack='rmia')\"]").replace("[0.3, 0.5]", "[0.3]")
-    text = text.replace('["dense", "kd"]', "[]")
-    (folder / "my.toml").write_text(text.replace("runs = 2", "runs = 1"))
-    spec, source = read("my.toml", CompressSpec)
-    with pytest.raises(
-        SpecFileError, match=r"audit: attack\(attack='rmia'\) compares the models of several runs"
-    ):
-        compress(spec, source, folder / "my")
-    (folder / "my.toml").write_text(text)
-    spec, source = read("my.toml", CompressSpec)
-    told = compress(spec, source, folder / "my")
-    assert set(told["units"][0]["audit"]["attacks"]) == {"modified", "attack(attack='rmia')"}
-    file = told["shipped"]["files"][0]
-    assert set(file["audit"]["attacks"]) == {"modified"}
-    assert any("were not attacked by attack(attack='rmia')" in each for each in told["shipped"]["notes"])
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        ("frozen", "'first.weight' is frozen"),
-        ("tied", "'last.weight' is tied to 'words.weight', which is kept"),
-        ("bare", "nothing to mask"),
-    ],
-)
-def test_models_that_cannot_be_masked_are_told_before_anything_is_trained(
-    folder: Path, build: str, message: str
-) -> None:
-    (folder / "own_parts.py").write_text(PARTS)
-    text = SPEC.replace("hidden = [16, 16]", f'build = "own_parts:{build}"').replace('["dense", "kd"]', "[]")
-    (folder / "my.toml").write_text(text)
-    spec, source = read("my.toml", CompressSpec)
-    with pytest.raises(SpecFileError, match=rf"my.toml, line 4, \[model\]: {message}"):
-        compress(spec, source, folder / "my")
-    assert not (folder / "my" / "models").exists()
-
-
-def test_reference_samples_play_no_other_part(folder: Path) -> None:
-    (folder / "own_more.py").write_text(MORE)
-    text = SPEC.replace("own_table:data", "own_more:data")
-    (folder / "my.toml").write_text(text)
-    spec, source = read("my.toml", CompressSpec)
-    with pytest.raises(
-        SpecFileError, match=r"line 3, \[data\] load: reference: .*; 2 rows .* the first is row 1$"
-    ):
-        compress(spec, source, folder / "my")
-    (folder / "my.toml").write_text(f"{text}[roles]\nreference = 9\n")
-    spec, source = read("my.toml", CompressSpec)
-    with pytest.raises(SpecFileError, match=r"\[roles\] reference: expected 0, as load returns .*, got 9"):
-        compress(spec, source, folder / "my")
 
 
 @pytest.mark.parametrize("many", [2, 3, 5])
@@ -462,17 +219,6 @@ def test_whole_groups_find_parts_that_they_fill(folder: Path, many: int) -> None
     told = compress(spec, source, folder / "my")
     assert sum(told["roles"].values()) >= 0.9 * 600
     assert len(told["units"]) == 1
-
-
-def test_files_of_others_are_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "my.toml").write_text(SPEC)
-    (folder / "my").mkdir()
-    for name in ("model.safetensors", "report.html"):
-        (folder / "my" / name).write_text("precious")
-        assert run(["compress", "my.toml"]) == 2
-        assert f"my: discreet compress did not write the {name} in it" in capsys.readouterr().err
-        assert (folder / "my" / name).read_text() == "precious"
-        (folder / "my" / name).unlink()
 
 
 def test_sections_of_safecompress_fill_what_the_method_leaves_open() -> None:

@@ -10,12 +10,21 @@ from discreet.compressing_kept import Job
 from discreet.copies import digests
 from discreet.ensemble import Diverged
 from discreet.phase import Setting
+from discreet.planned import planned_by
 from discreet.release_audit import check_tests
 from discreet.spec import CalledError, CompressSpec, Loaded, Source, SpecFileError
 
 __all__ = ["check_audit", "check_folder", "check_jobs", "check_reference", "located"]
 
-WRITTEN = (*shipping.FILES, "compress.json", "speed.json", "report.html")
+WRITTEN = (
+    *shipping.FILES,
+    "compress.json",
+    "speed.json",
+    "report.html",
+    "audit.json",
+    "gate.json",
+    "plan.json",
+)
 _PLACES = {
     "attribute": ("safety", "test"),
     "density": ("compress", "densities"),
@@ -82,8 +91,9 @@ def check_folder(folder: Path) -> None:
     Raises:
         FileExistsError: Naming one.
     """
-    ours = folder / "manifest.json"
-    if ours.exists() and ((folder / "compress.json").exists() or (folder / "models").is_dir()):
+    by = planned_by(folder)
+    earlier = by is None and ((folder / "compress.json").exists() or (folder / "models").is_dir())
+    if (folder / "manifest.json").exists() and (by == "compress" or earlier):
         return
     for name in WRITTEN:
         if (folder / name).exists():

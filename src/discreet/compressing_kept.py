@@ -22,7 +22,7 @@ from discreet.phase import Outcome, Progress, Setting
 from discreet.spec import CompressSpec, Source
 from discreet.store import Store
 
-__all__ = ["Job", "Work", "key_of", "trained"]
+__all__ = ["Job", "Work", "audit_key", "key_of", "trained"]
 
 UNIT = "discreet.compress-unit/1"
 
@@ -53,9 +53,11 @@ class Work:
     model: Architecture
     setting: Callable[[float], Setting]
     content: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
 
 
 def key_of(work: Work, job: Job) -> str:
+    """Where the models of a unit are kept."""
     name = bare(job.method)
     return work.store.key(
         f"models/{name}-{job.density:g}.safetensors",
@@ -63,6 +65,11 @@ def key_of(work: Work, job: Job) -> str:
         density=job.density,
         **{name: value for name, value in work.content.items() if name != "sizes"},
     )
+
+
+def audit_key(work: Work, job: Job) -> str:
+    """Where the audit of a unit's models is kept."""
+    return work.store.key("audits/unit.json", model=key_of(work, job), tests=list(work.spec.safety.audit))
 
 
 def trained(work: Work, setting: Setting, job: Job, progress: Progress) -> Outcome:

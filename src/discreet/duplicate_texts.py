@@ -7,6 +7,7 @@ import unicodedata
 import numpy as np
 
 from discreet._types import Bool, Int
+from discreet.linked import linked
 from discreet.records import Record
 
 __all__ = ["in_words", "on_both_sides", "same_text", "text_families"]
@@ -50,7 +51,7 @@ def text_families(record: Record) -> Int[np.ndarray, " sample"] | None:
     found = [each for each in (_families(record), same_text(record)) if each is not None]
     if not found:
         return None
-    label = found[0] if len(found) == 1 else _joined(found[0], found[1])
+    label = found[0] if len(found) == 1 else linked(found[0], found[1])
     groups = len(np.unique(label))
     return label if 1 < groups < len(label) else None
 
@@ -73,14 +74,3 @@ def _families(record: Record) -> Int[np.ndarray, " sample"] | None:
     if "family" not in record.signals or record.axes["family"] != ("sample",):
         return None
     return np.unique(np.asarray(record.signal("family")), return_inverse=True)[1].astype(np.int64)
-
-
-def _joined(one: Int[np.ndarray, " sample"], other: Int[np.ndarray, " sample"]) -> Int[np.ndarray, " sample"]:
-    """Connected components of samples that share either label."""
-    from scipy import sparse
-    from scipy.sparse.csgraph import connected_components
-
-    first = int(one.max()) + 1
-    size = first + int(other.max()) + 1
-    link = sparse.coo_matrix((np.ones(len(one)), (one, first + other)), shape=(size, size))
-    return connected_components(link, directed=False)[1][one].astype(np.int64)

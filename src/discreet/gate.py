@@ -122,8 +122,8 @@ def gate(
 ) -> Verdict:
     """Judge an audit.
 
-    Metrics: ``r``, ``n_train_r``, ``rank`` of the ranking; ``auc`` and ``tpr@FPR`` of the attacks;
-    ``share_of_full`` and every performance metric by its name; ``bits_per_weight`` and ``bytes``. Where no
+    Metrics: ``r``, ``n_train_r``, ``rank`` of the ranking; ``auc``, ``tpr@FPR`` and ``balanced_accuracy`` of the
+    attacks; ``share_of_full`` and every performance metric by its name; ``bits_per_weight`` and ``bytes``. Where no
     variant or attack is named, the worst of them is judged, the full-precision reference included. Figures of
     attacks cannot be judged where members and non-members can be told apart without a model (``Audit.blind``).
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from discreet._json import dumps, loads, save
 from discreet.store import Store
 
-__all__ = ["Planned", "planned", "save_plan"]
+__all__ = ["Command", "Planned", "planned", "planned_by", "save_plan"]
 
 SCHEMA = "discreet.plan/1"
 FILE = "plan.json"
+Command = Literal["audit", "compress"]
 
 
 @dataclass(frozen=True)
@@ -22,12 +24,14 @@ class Planned:
     Attributes:
         done: Names of the units that are done.
         left: Of those that are not.
+        failed: Why, of those that failed when they were tried last.
         seconds: What is left may take, from those that were timed; None if none was.
         stage: What comes after the units, in words: which attacks are done; nothing before.
     """
 
     done: tuple[str, ...]
     left: tuple[str, ...]
+    failed: Mapping[str, str]
     seconds: float | None
     stage: str
 
@@ -37,8 +41,10 @@ def save_plan(
     units: Mapping[str, Sequence[str]],
     *,
     workers: int | None,
-    attacks: Sequence[str],
-    variants: Sequence[str],
+    attacks: Sequence[str] = (),
+    variants: Sequence[str] = (),
+    command: Command = "audit",
+    failed: Mapping[str, str] | None = None,
 ) -> None:
     """Write ``plan.json``.
 
@@ -48,15 +54,32 @@ def save_plan(
         workers: How many are done at a time.
         attacks: Attacks that come after them.
         variants: On what.
+        command: What works on it.
+        failed: Of units that failed, why.
     """
+    failed = failed or {}
     told = {
         "schema": SCHEMA,
+        "command": command,
         "workers": workers,
-        "units": [{"name": name, "keys": list(keys)} for name, keys in units.items()],
+        "units": [
+            {"name": name, "keys": list(keys)} | ({"failed": failed[name]} if name in failed else {})
+            for name, keys in units.items()
+        ],
         "attacks": list(attacks),
         "variants": list(variants),
     }
     save(store.folder / FILE, dumps(told))
+
+
+def planned_by(folder: Path) -> Command | None:
+    """Which command works on a run directory; None if it has no plan.
+
+    Raises:
+        ValueError: A plan that is none.
+        OSError: It cannot be read.
+    """
+    return _read(folder).get("command", "audit") if (folder / FILE).is_file() else None
 
 
 def planned(store: Store) -> Planned:
@@ -66,20 +89,28 @@ def planned(store: Store) -> Planned:
         ValueError: A plan that is none.
         OSError: It cannot be read.
     """
-    path = store.folder / FILE
-    told = loads(path.read_bytes())
-    if not isinstance(told, Mapping) or told.get("schema") != SCHEMA:
-        raise ValueError(f"{path}: expected the schema {SCHEMA!r}")
+    told = _read(store.folder)
     units = {unit["name"]: all(store.has(key) for key in unit["keys"]) for unit in told["units"]}
-    done, left = (tuple(name for name, there in units.items() if there is wanted) for wanted in (True, False))
+    failed = {
+        unit["name"]: unit["failed"] for unit in told["units"] if "failed" in unit and not units[unit["name"]]
+    }
+    done = tuple(name for name, there in units.items() if there)
+    left = tuple(name for name, there in units.items() if not there and name not in failed)
     seconds = {
         name: took
         for session in store.manifest["sessions"]
         for name, took in session.get("seconds", {}).items()
     }
-    return Planned(
-        done, left, _estimate(seconds, left, told["workers"]), "" if left else _attacks(store, told)
-    )
+    stage = "" if left else _attacks(store, told)
+    return Planned(done, left, failed, _estimate(seconds, left, told["workers"]), stage)
+
+
+def _read(folder: Path) -> Mapping[str, Any]:
+    path = folder / FILE
+    told = loads(path.read_bytes())
+    if not isinstance(told, Mapping) or told.get("schema") != SCHEMA:
+        raise ValueError(f"{path}: expected the schema {SCHEMA!r}")
+    return told
 
 
 def _estimate(seconds: Mapping[str, float], left: Sequence[str], workers: int | None) -> float | None:

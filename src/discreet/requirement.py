@@ -17,7 +17,7 @@ __all__ = ["OF_ATTACKS", "OF_RANKING", "OF_STORAGE", "GateError", "Requirement",
 _FORM = re.compile(r"(?P<what>.*\S)\s*(?P<op><=|>=|<|>)\s*(?P<limit>[^<>=]+)", re.DOTALL)
 OF_RANKING = ("r", "n_train_r", "rank")
 OF_STORAGE = ("bits_per_weight", "bytes")
-OF_ATTACKS = ("auc", "tpr")
+OF_ATTACKS = ("auc", "tpr", "balanced_accuracy")
 
 
 class GateError(ValueError):

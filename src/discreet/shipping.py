@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import filecmp
+import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from discreet._draft import regular, sync_folder
 from discreet.artefacts import (
     ArtefactError,
     OnnxModel,
@@ -32,7 +36,7 @@ from discreet.release_audit import Assessment, assess, assess_answers, check_tes
 from discreet.sparse import dead_units
 from discreet.spec.sections import Export
 
-__all__ = ["RUN", "Shipped", "module_of", "one_run", "ship"]
+__all__ = ["FILES", "RUN", "Shipped", "module_of", "one_run", "ship", "void"]
 
 FILES = (
     "model.sparse.safetensors",
@@ -41,6 +45,7 @@ FILES = (
     "model.onnx",
     "model.quantized.safetensors",
 )
+JUDGED = ("gate.json", "audit.json")
 RUN = 0
 """The run whose model ships; picking the best by its audit would spoil the audit."""
 
@@ -75,6 +80,9 @@ def ship(
 ) -> Shipped:
     """Write the model of the first run, read each file back, and audit what was read.
 
+    Files are written and audited aside and then renamed, one after the other: whatever ends the process, each file in
+    the folder is a whole one, of this call or the one before. A verdict or an audit of files that change goes first.
+
     Args:
         folder: Where the files go.
         setting: The task.
@@ -85,6 +93,26 @@ def ship(
     Raises:
         ArtefactError: A file that cannot be written, or would not read back.
     """
+    aside = folder / ".scratch" / "shipping"
+    shutil.rmtree(aside, ignore_errors=True)  # of a call that was killed
+    aside.mkdir(parents=True)
+    try:
+        shipped = _written(aside, setting, outcome, export, tests)
+        _put(aside, folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return shipped
+
+
+def void(folder: Path) -> None:
+    """Remove the audit and its verdict, before what they speak of changes."""
+    for name in JUDGED:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _written(
+    folder: Path, setting: Setting, outcome: Outcome, export: Export, tests: Sequence[str]
+) -> Shipped:
     own = one_run(setting, RUN)
     state = {name: value[RUN].contiguous() for name, value in outcome.params.items()}
     masks = {name: mask[RUN].contiguous() for name, mask in outcome.masks.items()}
@@ -102,8 +130,6 @@ def ship(
     def audited(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         return _audit(assess(own, outcome.model, {n: v[None] for n, v in tensors.items()}, tests=tests))
 
-    for name in FILES:  # of an earlier call with other formats: nobody audited them with this model
-        (folder / name).unlink(missing_ok=True)
     files += _containers(folder, state, masks, export, audited, notes)
     if export.quantizer and masks:
         files.append(_in_bits(folder, state, masks, export.quantizer, audited))
@@ -116,6 +142,20 @@ def ship(
     x = own.x[torch.from_numpy(own.roles.test[0])]
     speed = _speed(module, masks, runtime, slim, x, export.batch_sizes) if export.batch_sizes else {}
     return Shipped(tuple(files), weights, tuple(notes), speed)
+
+
+def _put(aside: Path, folder: Path) -> None:
+    """Replace the files of an earlier call; those of formats that this one does not write go last."""
+    here, there = ({name for name in FILES if (each / name).exists()} for each in (aside, folder))
+    same = {name for name in here & there if filecmp.cmp(aside / name, folder / name, shallow=False)}
+    if here == there == same:
+        return
+    void(folder)
+    for name in sorted(here - same):
+        os.replace(aside / name, regular(folder / name))
+    for name in there - here:
+        (folder / name).unlink()
+    sync_folder(folder)
 
 
 def one_run(setting: Setting, run: int) -> Setting:

@@ -22,7 +22,7 @@ from discreet.auditing_spec.training import TrainingUnit
 from discreet.auditing_spec.work import Prepared, Unit
 from discreet.backends import Backend
 from discreet.gate import Verdict, gate
-from discreet.planned import save_plan
+from discreet.planned import planned_by, save_plan
 from discreet.records import Record, read_all
 from discreet.runs.analysis import Evidence, analyse, look_beside
 from discreet.runs.following import measure_storage
@@ -120,7 +120,7 @@ def audit_spec(
 
 
 def _check_folder(folder: Path) -> None:
-    if (folder / "plan.json").exists() and (folder / "manifest.json").exists():
+    if (folder / "manifest.json").exists() and planned_by(folder) == "audit":
         return
     for name in ("plan.json", "audit.json", "report.html", "exposed.csv", "gate.json"):
         if (folder / name).exists():

@@ -63,8 +63,8 @@ def compress(
 ) -> None:
     """Make a model small and test what it gives away: files that ship, an audit of them, and what it is worth.
 
-    Writes FOLDER/report.html, FOLDER/compress.json and the model's files. Stop it at any moment: the next call goes
-    on where it stopped.
+    Writes FOLDER/report.html, FOLDER/compress.json, FOLDER/audit.json and the model's files. Stop it at any moment:
+    the next call goes on where it stopped, and discreet status FOLDER says what is left.
     """
     started = time.monotonic()
     from discreet.cli import output
@@ -81,9 +81,7 @@ def compress(
         spec = replace(spec, budget=replace(spec.budget, minutes=output.minutes(time_budget)))
     where = folder or Path(path.stem)
     output.check_folder(where)
-    from discreet._json import loads, save
     from discreet.compressing import compress as run
-    from discreet.report.compressed import compressed
     from discreet.spec import importable
 
     try:
@@ -93,8 +91,6 @@ def compress(
         if error.shown:
             typer.echo(error.shown, err=True)
         raise
-    speed = where / "speed.json"
-    save(where / "report.html", compressed(told, loads(speed.read_bytes()) if speed.exists() else None))
     _show(told)
     output.say(*_said(told), f"report: {where / 'report.html'}", f"all numbers: {where / 'compress.json'}")
 

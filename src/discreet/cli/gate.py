@@ -23,6 +23,8 @@ discreet gate run --require "tpr@0.1% < 0.01"
 discreet gate run --require "auc:sign:loss < 0.55" --require "share_of_full:sign >= 95%"
 
 discreet gate run --require "auc < 0.6" --junit gate.xml --sarif gate.sarif
+
+discreet gate compressed --require "accuracy > 0.8" --require "balanced_accuracy < 0.55"
 """
 
 
@@ -87,11 +89,11 @@ def gate(
     Writes RUN_DIR/gate.json with one reason per requirement.
     """
     from discreet import gate as gates
-    from discreet.audit import Audit
     from discreet.cli.output import STDOUT, check_apart, say
+    from discreet.cli.run_dirs import audit_in
 
     written = run_dir / "gate.json"
-    audit = Audit.load(run_dir / "audit.json")
+    audit = audit_in(run_dir)
     for path in (junit, sarif):
         if str(path) == STDOUT:
             raise OSError(22, "this goes to a file, not to stdout", STDOUT)

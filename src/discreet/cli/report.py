@@ -70,11 +70,11 @@ def report(
 
     discreet report discreet-demo --mlflow sqlite:///mlflow.db
     """
-    from discreet.audit import Audit
     from discreet.cli.output import check_file, check_folder, say
+    from discreet.cli.run_dirs import audit_in, is_compression
     from discreet.report import write
 
-    audit = Audit.load(run_dir / "audit.json")
+    audit = audit_in(run_dir)
     if model_card is not None:
         _card(audit, run_dir, model_card, tuple(variants or ()), name)
         return
@@ -84,7 +84,7 @@ def report(
     check_file(page)
     if figures is not None:
         check_folder(figures)
-    written = write(audit, page, figures)
+    written = _compressed(run_dir, page, figures) if is_compression(run_dir) else write(audit, page, figures)
     more = f", and {len(written) - 1} figures in {figures}" if figures is not None else ""
     say(f"wrote {page}{more}")
     if mlflow is not None:
@@ -92,6 +92,18 @@ def report(
 
         run, new = log_run(run_dir, None if mlflow == "auto" else mlflow, experiment)
         say(f"{'logged' if new else 'logged before'} to MLflow as run {run} of {experiment!r}")
+
+
+def _compressed(run_dir: Path, page: Path, figures: Path | None) -> tuple[Path, ...]:
+    """Write the page of a compression, which shows its files and its controls."""
+    from discreet._json import loads, save
+    from discreet.report.compressed import compressed
+
+    if figures is not None:
+        raise ValueError(f"--figures: {run_dir} is of discreet compress, whose figures are on its page alone")
+    told, speed = ((run_dir / name) for name in ("compress.json", "speed.json"))
+    shown = compressed(loads(told.read_bytes()), loads(speed.read_bytes()) if speed.is_file() else None)
+    return (save(page, shown),)
 
 
 def _card(audit: Audit, run_dir: Path, path: Path, variants: tuple[str, ...], name: str | None) -> None:

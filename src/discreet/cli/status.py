@@ -26,7 +26,8 @@ def status(
 
     discreet status discreet-demo
 
-    Of a directory of discreet audit SPEC.toml it also says what is left, and about how long that takes.
+    Of a directory of discreet audit SPEC.toml or discreet compress it also says what is left, and about how long that
+    takes.
     """
     from discreet.cli.output import say, table
     from discreet.store import Store
@@ -42,7 +43,7 @@ def status(
     if planned:
         say(*planned)
     table(("folder", "files", "bytes", "damaged"), list(_folders(store)), right=("files", "bytes", "damaged"))
-    say(*(f"{name}: {_judged(run_dir, name)}" for name in _PAGES))
+    say(*_shipped(run_dir), *(f"{name}: {_judged(run_dir, name)}" for name in _PAGES))
     say(*(_session(session) for session in store.manifest["sessions"][-3:]))
 
 
@@ -55,12 +56,29 @@ def _planned(run_dir: Path) -> Iterator[str]:
     from discreet.store import Store
 
     found = planned(Store(run_dir))
-    yield f"done: {len(found.done)} of {len(found.done) + len(found.left)} units of work"
+    units = len(found.done) + len(found.left) + len(found.failed)
+    yield f"done: {len(found.done)} of {units} units of work"
     if found.left:
         took = "nothing was timed yet" if found.seconds is None else f"about {_duration(found.seconds)}"
         yield f"left: {listing(found.left, 8)} ({took})"
+    yield from (f"failed: {name}: {reason}" for name, reason in found.failed.items())
     if found.stage:
         yield found.stage
+
+
+def _shipped(run_dir: Path) -> Iterator[str]:
+    """The files of a compression that ship, and whether they are those that were audited."""
+    from discreet._json import loads
+    from discreet._words import whole
+
+    told = run_dir / "compress.json"
+    shipped = loads(told.read_bytes()).get("shipped") if told.is_file() else None
+    for each in shipped["files"] if shipped else ():
+        path = run_dir / each["name"]
+        bytes_ = path.stat().st_size if path.is_file() else None
+        size = "not there" if bytes_ is None else f"{whole(bytes_)} bytes"
+        expected = "" if bytes_ == each["bytes"] else f", {whole(each['bytes'])} bytes when it was audited"
+        yield f"ships {each['name']}: {size}{expected}"
 
 
 def _duration(seconds: float) -> str:

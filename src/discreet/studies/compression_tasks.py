@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet._types import Float, Int
+from discreet.copies import together
 from discreet.data import b3db, cifar, fashion, glosses, labelled_texts, tab20, tinyimagenet
 from discreet.data.samples import DataError
 from discreet.defences.augment import Augment
@@ -82,7 +83,8 @@ def setting(
         raise ValueError(f"task: expected one of {', '.join(TASKS)}, got {name!r}")
     task = TASKS[name]
     x, y, group = _read(name)
-    roles = deal(len(x), runs, task.sizes, seed=seed, group=None if group is None else group.numpy())
+    apart, _ = together(x, None if group is None else group.numpy())
+    roles = deal(len(x), runs, task.sizes, seed=seed, group=apart)
     if large and task.large is None:
         raise ValueError(f"large: {name} has no wider network")
     model = task.large() if large and task.large is not None else task.model()
