@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,7 +75,7 @@ def run(place: Path, folder: Path, **more) -> Audit:
         more.pop("adapter", place / "out"),
         replace(texted, **more.pop("texted", {})),
         variants=more.pop("variants", VARIANTS),
-        attacks=("loss", "pretrained", "mink"),
+        attacks=more.pop("attacks", ("loss", "pretrained", "mink")),
         **more,
     )
 
@@ -91,7 +94,8 @@ def test_what_was_learnt_by_heart_is_found_and_told(audited: tuple[Path, Audit])
     assert counts["members attacked"] == 48
     assert counts["texts on both sides, left out"] == 2
     assert counts["repeats, left out"] == 1
-    assert counts["non-members, which r is taken over"] == 108  # 120 less a tenth, for quantizers
+    assert counts["non-members, which r is taken over"] == 108
+    assert counts["non-members that calibrate quantizers, and are not judged"] == 12
     assert counts["of these known to the attacker, and not judged"] == 32
     assert audit.blind is not None
     assert not audit.blind.confounded
@@ -120,16 +124,18 @@ def test_a_second_call_redoes_nothing_and_gives_the_same_bytes(
     assert (folder / "audit.json").read_bytes() == told
 
 
-def test_other_variants_in_the_same_folder(place: Path, tmp_path: Path) -> None:
-    run(place, tmp_path / "run", variants=VARIANTS[:2])
-    found = run(place, tmp_path / "run", variants=(VARIANTS[0], VARIANTS[2]), workers=2)
-    assert {row.variant for row in found.analyses[0].ranking.variants} == {VARIANTS[0], VARIANTS[2]}
-    assert run(place, tmp_path / "apart", variants=(VARIANTS[0], VARIANTS[2])).analyses == found.analyses
+def test_other_variants_in_the_same_folder(place: Path, audited: tuple[Path, Audit], tmp_path: Path) -> None:
+    shutil.copytree(audited[0], tmp_path / "run")
+    more = {"variants": (VARIANTS[0], f"adapter over {VARIANTS[1]}"), "attacks": ("loss",)}
+    found = run(place, tmp_path / "run", workers=2, **more)
+    assert {row.variant for row in found.analyses[0].ranking.variants} == set(more["variants"])
+    assert run(place, tmp_path / "apart", **more).analyses == found.analyses
 
 
 def test_one_checkpoint_is_attacked_but_not_ranked(place: Path, tmp_path: Path) -> None:
-    found = run(place, tmp_path / "run", adapter=place / "out" / "checkpoint-72")
-    assert [row.status for row in found.analyses[0].ranking.variants] == ["undefined"] * 3
+    more = {"variants": VARIANTS[:2], "attacks": ("pretrained",)}
+    found = run(place, tmp_path / "run", adapter=place / "out" / "checkpoint-72", **more)
+    assert [row.status for row in found.analyses[0].ranking.variants] == ["undefined"] * 2
     assert figure(found, "full", "pretrained") > 0.85
     assert any("r compares checkpoints, and there is only one" in note for note in found.notes)
 
@@ -148,7 +154,7 @@ def test_a_model_that_learnt_nothing_gives_nothing_away(place: Path, tmp_path: P
 
 def test_a_split_that_texts_tell_apart_is_no_leak(place: Path, tmp_path: Path) -> None:
     others = written(tmp_path / "others.jsonl", [f"Paris {text} Paris" for text in sentences(120, 3)])
-    found = run(place, tmp_path / "run", others=others)
+    found = run(place, tmp_path / "run", others=others, variants=VARIANTS[:1], attacks=("loss",))
     assert found.blind is not None
     assert found.blind.confounded
     assert "confounded" in found.summary[0]
@@ -157,9 +163,11 @@ def test_a_split_that_texts_tell_apart_is_no_leak(place: Path, tmp_path: Path) -
 
 def test_calibration_and_most(place: Path, tmp_path: Path) -> None:
     own = written(tmp_path / "own.jsonl", sentences(20, 4))
-    found = run(place, tmp_path / "run", texted={"calibration": own, "most": 40}, variants=VARIANTS[:1])
+    more = {"variants": VARIANTS[:1], "attacks": ("loss",)}
+    found = run(place, tmp_path / "run", texted={"calibration": own, "most": 40}, **more)
     counts = found.data.counts
     assert (counts["members attacked"], counts["non-members, which r is taken over"]) == (40, 40)
+    assert counts["non-members that calibrate quantizers, and are not judged"] == 0
     assert counts["of these known to the attacker, and not judged"] == 0
     assert [each.name for each in found.provenance.data] == ["members.jsonl", "others.jsonl", "own.jsonl"]
 
@@ -182,6 +190,70 @@ def test_signals_of_the_release(audited: tuple[Path, Audit]) -> None:
     assert not (record.membership("0") & np.asarray(record.signal("public"))).any()
 
 
+def test_exposed_texts_are_known_by_their_lines(place: Path, audited: tuple[Path, Audit]) -> None:
+    folder, _ = audited
+    lines = (place / "members.jsonl").read_text().splitlines()
+    with (folder / "exposed.csv").open() as file:
+        named = {row["sample"] for row in csv.DictReader(file)}
+    assert named == {f"members, line {at}" for at in range(1, 49)}
+    record = Record.open(next((folder / "release").glob("run-0*.safetensors")))
+    texts = dict(zip(record.sample.tolist(), record.signal("text").tolist(), strict=True))
+    assert all(json.loads(lines[int(name.split()[-1]) - 1])["text"] == texts[name] for name in named)
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "message"),
+    [
+        (
+            {"members": [{"text": "a b"}]},
+            {},
+            r"members.jsonl: expected at least 2 texts that are members, got 1",
+        ),
+        (
+            {"others": [{"text": "a b"}]},
+            {},
+            r"others.jsonl: expected at least 2 texts that are no members, got 1",
+        ),
+        (
+            {"members": [{"prompt": "a b", "completion": f" c {i}"} for i in range(5)]},
+            {},
+            r"members.jsonl has prompts and .*others.jsonl has none, so other parts .* \(mask_prompt, --whole\)",
+        ),
+        (
+            {"others": [{"text": f"a b {i}"} for i in range(9)]},
+            {"variants": ("full", "gptq(bits=4)")},
+            r"'gptq\(bits=4\)' looks at calibration texts, which leaves 0 non-members to judge it by",
+        ),
+        (
+            {},
+            {"texted": {"calibration": "members"}, "variants": ("full", "gptq(bits=4)")},
+            r"'gptq\(bits=4\)' looks at calibration texts, which leaves 0 members to judge it by",
+        ),
+        (
+            {"others": [{"text": "a b"}, {"text": "\t"}]},
+            {},
+            r"others.jsonl, line 2 has nothing to score: it is empty",
+        ),
+        ({}, {"attacks": ("loss", "nonsense")}, r"unknown attack 'nonsense'"),
+        ({}, {"variants": ("full", "hqq(bits=5)")}, r"bits must be 1, 2, 3, 4 or 8, got 5"),
+        ({}, {"device": "cuda:77"}, r"^device: 'cuda:77' is not there; PyTorch sees "),
+        ({}, {"device": "toaster"}, r"^device: expected cpu, cuda, mps or cuda:N, got 'toaster'"),
+    ],
+)
+def test_nothing_is_measured_of_what_cannot_be_judged(
+    place: Path, tmp_path: Path, rows: dict[str, list], more: dict[str, Any], message: str
+) -> None:
+    texted: dict[str, Any] = {"members": place / "members.jsonl", "nonmembers": place / "others.jsonl"}
+    for name, own in rows.items():
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in own))
+        texted["nonmembers" if name == "others" else name] = path
+    changed = {name: texted[value] for name, value in more.get("texted", {}).items()}
+    with pytest.raises(ValueError, match=message):
+        run(place, tmp_path / "run", **more | {"texted": texted | changed})
+    assert not list((tmp_path / "run").glob("**/*.safetensors"))
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -189,6 +261,8 @@ def test_signals_of_the_release(audited: tuple[Path, Audit]) -> None:
         (["--members", "nowhere.jsonl"], "nowhere.jsonl: cannot be read"),
         (["--quantizer", "hqq(bits=5)"], "bits"),
         (["--quantizer", "nonsense"], "nonsense"),
+        (["--quantizer", "hqq(bits=4"], "--quantizer: a quote or bracket is not closed in 'hqq(bits=4'"),
+        (["--hf", __file__], "expected a folder with the model in it, got a file"),
         (["--on-long", "drop"], "--on-long: expected refuse, split or cut, got 'drop'"),
         (["--precision", "half"], "--precision: expected full or mixed, got 'half'"),
         (["--time-budget", "3"], "--hf: it does not go with --time-budget"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,11 +123,19 @@ def test_what_does_not_fit_is_told_before_the_training(place: Path, tmp_path: Pa
     with pytest.raises(TextError, match="no text is left"):
         fit(place, tmp_path / "out", callback, adapter=True)
     assert not list((tmp_path / "out").glob("checkpoint-*"))
+    texted = Texted(place / "members.jsonl", place / "others.jsonl")
+    with pytest.raises(ValueError, match="bits must be 1, 2, 3, 4 or 8, got 5"):
+        LanguageCallback(str(place / "base"), texted, tmp_path / "run", variants=("full", "hqq(bits=5)"))
+    few = replace(texted, nonmembers=written(tmp_path / "few.jsonl", sentences(5, 1)))
+    callback = LanguageCallback(str(place / "base"), few, tmp_path / "run", variants=("full", "gptq(bits=4)"))
+    with pytest.raises(TextError, match="leaves 0 non-members to judge it by"):
+        fit(place, tmp_path / "out", callback, adapter=True)
 
 
 def test_one_checkpoint_gives_no_r(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texted = Texted(place / "members.jsonl", place / "others.jsonl")
     callback = LanguageCallback(str(place / "base"), texted, tmp_path / "run", variants=VARIANTS)
+    (tmp_path / "out/checkpoint-1").mkdir(parents=True)  # of an earlier training that was killed
     fit(place, tmp_path / "out", callback, adapter=True, steps=2)
     assert callback.ranking is None
     assert "no r_Q from fewer than two checkpoints" in capsys.readouterr().out

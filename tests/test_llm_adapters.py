@@ -80,6 +80,7 @@ def test_names_revisions_and_hashes_of_bases_are_compared(tmp_path: Path) -> Non
             {"init_lora_weights": "pissa_niter_4"},
             "init_lora_weights='pissa_niter_4' changes the base's weights",
         ),
+        ({"lora_alpha": None}, r"adapter_config.json: expected a number lora_alpha, got None"),
         ({"peft_type": "IA3"}, r"expected a LoRA adapter \(peft_type LORA\), got 'IA3'"),
     ],
 )

@@ -248,6 +248,19 @@ def test_runs_and_steps_that_do_not_fit_are_refused(setting: Any, tmp_path: Path
             call()
 
 
+def test_an_adapter_over_a_base_needs_adapters_and_that_is_told_first(setting: Any, tmp_path: Path) -> None:
+    base, _, evaluation = setting
+    for step in (1, 2):
+        base.module.save_pretrained(tmp_path / f"run/checkpoint-{step}")
+    runs = {"a": adapters_in(tmp_path / "run")}
+    message = (
+        r"variant 'adapter over hqq\(bits=4\)' .* run/checkpoint-1 is a whole model; .* be 'hqq\(bits=4\)'"
+    )
+    with pytest.raises(LanguageModelError, match=message.replace(" run/", " .*run/")):
+        trajectory(Store(tmp_path / "s"), base, runs, ["full", "adapter over hqq(bits=4)"], evaluation)
+    assert not (tmp_path / "s").exists()
+
+
 def test_another_bases_adapter_stops_the_work_and_finished_units_stay(setting: Any, tmp_path: Path) -> None:
     base, runs, evaluation = setting
     other = llm.base("gpt2")

@@ -15,8 +15,12 @@ ALL = "all"
 """Stands for every attack of this installation with its defaults."""
 
 
-def split_specs(text: str) -> tuple[str, ...]:
+def split_specs(text: str, what: str = "attack") -> tuple[str, ...]:
     """Split a list of spec strings at its commas, but not at those within brackets or quotes.
+
+    Args:
+        text: The list.
+        what: What they name, for messages.
 
     Raises:
         SpecError: A bracket or quote is left open, or a name is missing.
@@ -39,10 +43,10 @@ def split_specs(text: str) -> tuple[str, ...]:
             parts.append(text[start:at])
             start = at + 1
     if quote or depth:
-        raise SpecError(f"attack: a quote or bracket is not closed in {text[:60]!r}")
+        raise SpecError(f"{what}: a quote or bracket is not closed in {text[:60]!r}")
     found = tuple(part.strip() for part in (*parts, text[start:]))
     if not all(found):
-        raise SpecError(f"attack: expected names between commas, got {text[:60]!r}")
+        raise SpecError(f"{what}: expected names between commas, got {text[:60]!r}")
     return found
 
 

@@ -13,9 +13,11 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from discreet._words import listing, whole
+from discreet.attack_specs import chosen
 from discreet.audit import Audit, Data, Dataset, Provenance
 from discreet.auditing import audit_attacks
-from discreet.llm.adapters import AdapterCheckpoint, adapters_in
+from discreet.llm._variants import parse_variants
+from discreet.llm.adapters import AdapterCheckpoint, adapters_in, check_base
 from discreet.llm.encoding import Encoded, encode
 from discreet.llm.model import LanguageModel, load
 from discreet.llm.texts import TextError, Texts, apart, joined, read_texts
@@ -26,7 +28,7 @@ from discreet.runs.analysis import Evidence, analyse, look_beside
 from discreet.store import Store
 from discreet.summary import summarize
 
-__all__ = ["UNITS", "VARIANTS", "Dealt", "Texted", "audit_language", "deal_texts", "follow"]
+__all__ = ["UNITS", "VARIANTS", "Dealt", "Texted", "audit_language", "check_dealt", "deal_texts", "follow"]
 
 Progress = Callable[[str, float], None]
 
@@ -116,12 +118,17 @@ def audit_language(
     """
     if not variants or variants[0] != "full":
         raise ValueError(f"variants: expected full precision first, 'full', got {list(variants)}")
+    parse_variants(variants)
+    chosen(attacks)
     store, units = Store(folder), Store(Path(folder) / UNITS)
     with store.lock(), units.lock():
         progress("reading the model", 0.0)
-        base = load(model, revision=revision, trust_remote_code=trust_remote_code, dtype=dtype, device=device)
         checkpoints = adapters_in(adapter)
+        base = load(model, revision=revision, trust_remote_code=trust_remote_code, dtype=dtype, device=device)
+        for each in checkpoints:
+            check_base(each, base)
         dealt = deal_texts(base, texted, seed)
+        check_dealt(dealt, variants)
         followed = follow(
             units, base, checkpoints, variants, dealt, workers=workers, progress=_part(progress, 0.02, 0.5)
         )
@@ -203,12 +210,20 @@ def _part(progress: Progress, low: float, high: float) -> Callable[[float], None
 def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
     """Read the texts, leave out what is on both sides, and deal the non-members out.
 
+    The texts of ``judged`` are known by side and line of the file, such as ``"members, line 3"``.
+
     Raises:
-        TextError: The texts cannot be used, or too few of them are no members.
+        TextError: The texts cannot be used, or too few are left of either side.
     """
     columns = {"prompt": texted.prompt, "answer": texted.answer}
     members, others = read_texts(texted.members, **columns), read_texts(texted.nonmembers, **columns)
     trained = len(members)
+    if texted.mask_prompt and any(members.prompt) != any(others.prompt):
+        which = (texted.members, texted.nonmembers)[:: 1 if any(members.prompt) else -1]
+        raise TextError(
+            f"{which[0]} has prompts and {which[1]} has none, so other parts of them would be scored: give both"
+            " alike, or score prompts as well (mask_prompt, --whole)"
+        )
     members, others, left = apart(members, others)
     generator = np.random.default_rng(seed)
     members = _some(members, texted.most, generator)
@@ -221,13 +236,14 @@ def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
         calibrating = others.take(np.sort(order[:size])) if size else None
         others = others.take(np.sort(order[size:]))
     others = _some(others, texted.most, generator)
-    if len(others) < 2:
-        raise TextError(
-            f"{texted.nonmembers}: expected at least 2 texts that are no members, got {len(others)}"
-        )
+    for path, kept, what in ((texted.members, members, "members"), (texted.nonmembers, others, "no members")):
+        if len(kept) < 2:
+            raise TextError(f"{path}: expected at least 2 texts that are {what}, got {len(kept)}")
     how: dict[str, Any] = {"mask_prompt": texted.mask_prompt, "on_long": texted.on_long}
     whole_ = joined(members, others)
-    judged = encode(replace(whole_, sample=np.arange(len(whole_))), base, **how)
+    sides = ["members"] * len(members) + ["nonmembers"] * len(others)
+    names = [f"{side}, {at.rpartition(', ')[2]}" for side, at in zip(sides, whole_.where, strict=True)]
+    judged = encode(replace(whole_, sample=np.array(names)), base, **how)
     member = np.arange(len(whole_)) < len(members)
     public = np.zeros(len(whole_), bool)
     if len(others) >= _FEW:
@@ -242,11 +258,30 @@ def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
         "members attacked": len(members),
         "non-members, which r is taken over": len(others),
         "of these known to the attacker, and not judged": int(public.sum()),
+        "non-members that calibrate quantizers, and are not judged": len(calibrating)
+        if calibrating is not None and texted.calibration is None
+        else 0,
         "texts on both sides, left out": left["shared"],
         "repeats, left out": left["repeated_members"] + left["repeated_nonmembers"],
         **{f"texts that were {name}": n for name in ("split", "cut") if (n := judged.counts.get(name, 0))},
     }
     return Dealt(evaluation, judged, member, public, calibration, trained, counts)
+
+
+def check_dealt(dealt: Dealt, variants: Sequence[str]) -> None:
+    """Refuse texts that leave nothing to judge a variant by.
+
+    Raises:
+        TextError: A quantizer looks at all, or all but one, of the members or of the non-members.
+    """
+    unseen = ~dealt.judged.also_in(dealt.calibration)
+    for name, variant in parse_variants(variants).items():
+        for what, side in (("members", dealt.member), ("non-members", ~dealt.member & ~dealt.public)):
+            if variant.needs_inputs and (left := int((side & unseen).sum())) < 2:
+                raise TextError(
+                    f"variant {name!r} looks at calibration texts, which leaves {left} {what} to judge it by, and"
+                    " expected are at least 2: give more texts, or others to calibrate with (calibration)"
+                )
 
 
 def _some(texts: Texts, most: int | None, generator: np.random.Generator) -> Texts:

@@ -10,8 +10,9 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from discreet._words import number, percent
-from discreet.auditing_language import UNITS, VARIANTS, Dealt, Texted, deal_texts, follow
+from discreet.auditing_language import UNITS, VARIANTS, Dealt, Texted, check_dealt, deal_texts, follow
 from discreet.callbacks._untouched import untouched
+from discreet.llm._variants import parse_variants
 from discreet.llm.adapters import AdapterCheckpoint, adapters_in, note_base
 from discreet.llm.model import LanguageModel, load
 from discreet.ranking import Ranking, rank
@@ -44,7 +45,8 @@ class LanguageCallback(TrainerCallback):
         ranking: At the end of the training; None of fewer than two checkpoints, and on other processes.
 
     Raises:
-        LanguageModelError, TextError: Before the training starts: a model or texts that cannot be used.
+        SpecError, LanguageModelError, TextError: Before the training starts: a variant, a model or texts that
+            cannot be used.
 
     Source: Algorithm 2 of "An Indicator of Membership Inference Security in Post-Training Quantized Models".
 
@@ -68,6 +70,7 @@ class LanguageCallback(TrainerCallback):
         trust_remote_code: bool = False,
         quiet: bool = False,
     ) -> None:
+        parse_variants(variants)
         self._base = (
             model,
             {"revision": revision, "trust_remote_code": trust_remote_code, "dtype": dtype, "device": device},
@@ -90,7 +93,9 @@ class LanguageCallback(TrainerCallback):
         with untouched():
             source, how = self._base
             base = load(source, **how)
-            self._ready = base, deal_texts(base, self._texted, self._seed)
+            dealt = deal_texts(base, self._texted, self._seed)
+            check_dealt(dealt, self._variants)
+            self._ready = base, dealt
         self._seen = []
         self._spent = time.perf_counter() - self._begun
 
@@ -102,7 +107,8 @@ class LanguageCallback(TrainerCallback):
         if self._ready is None:
             return
         begun = time.perf_counter()
-        saved = [each for each in adapters_in(str(args.output_dir)) if each.step == state.global_step]
+        folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
+        saved = list(adapters_in(folder)) if folder.is_dir() else []
         units = Store(self._folder / UNITS)
         with untouched(), units.lock():
             base, dealt = self._ready

@@ -77,7 +77,9 @@ def audit_hf(
     from discreet.auditing_language import VARIANTS, Texted, audit_language
     from discreet.backends._cores import available
 
-    wanted = [spec for text in quantizers or () for spec in split_specs(text)] or list(VARIANTS)
+    wanted = [spec for text in quantizers or () for spec in split_specs(text, "--quantizer")] or list(
+        VARIANTS
+    )
     variants = ["full", *(spec for spec in dict.fromkeys(wanted) if spec != "full")]
     chosen = [spec for text in attacks or () for spec in split_specs(text)] or ["all"]
     prompt, answer = columns

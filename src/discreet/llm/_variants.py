@@ -8,7 +8,7 @@ from typing import Any
 
 from discreet.quantizers import Quantizer, QuantizerError, needs_inputs, parse
 
-__all__ = ["FULL", "Variant", "parse_variant", "parse_variants"]
+__all__ = ["FULL", "OVER", "Variant", "parse_variant", "parse_variants"]
 
 FULL = "full"
 OVER = "adapter over "

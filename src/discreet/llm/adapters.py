@@ -111,8 +111,8 @@ def check_base(adapter: AdapterCheckpoint, base: LanguageModel) -> None:
         return
     if known_name(named).split("/")[-1] != base.name.split("/")[-1]:
         raise LanguageModelError(
-            f"{adapter.path}: its base is {named!r}, but the base is {base.name!r}; if they are the same, load the"
-            " base under that name (name=)"
+            f"{adapter.path}: its base is {named!r}, but the base is {base.name!r}; if they are the same, rename the"
+            f" base's folder to {known_name(named).split('/')[-1]!r} (in Python: name=)"
         )
     revision = adapter.config.get("revision")
     if revision and base.revision and revision != base.revision:
@@ -169,6 +169,8 @@ def _config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         kind = config.get("peft_type") if isinstance(config, dict) else type(config).__name__
         raise LanguageModelError(f"{path}: expected a LoRA adapter (peft_type LORA), got {kind!r}")
+    if not isinstance(config.get("lora_alpha"), int | float):
+        raise LanguageModelError(f"{path}: expected a number lora_alpha, got {config.get('lora_alpha')!r}")
     return config
 
 

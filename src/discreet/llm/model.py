@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from discreet._quiet import quiet_transformers
+from discreet.device import Device
 from discreet.llm import _hash
 
 __all__ = ["LanguageModel", "LanguageModelError", "known_name", "load", "of_module"]
@@ -83,8 +84,12 @@ def load(
     Raises:
         LanguageModelError: Nothing there, weights that are incomplete, pickled or already quantized, code
             that is not trusted, or a hub that is out of reach (which files to download, and where to put
-            them).
+            them), or a device that is not there.
     """
+    try:
+        Device(str(device))
+    except ValueError as error:
+        raise LanguageModelError(f"device: {str(error).removeprefix('name: ')}") from None
     if dtype not in DTYPES:
         raise LanguageModelError(f"dtype: expected one of {', '.join(DTYPES)}, got {dtype!r}")
     folder = Path(source).expanduser()
@@ -135,6 +140,8 @@ def _made(
 
 def _fetched(source: str, revision: str | None) -> Path:
     """The folder of a hub id in the local cache, after downloading what is missing."""
+    if Path(source).expanduser().exists():
+        raise LanguageModelError(f"{source}: expected a folder with the model in it, got a file")
     if source.startswith((".", "/", "~")) or source.count("/") > 1 or not source:
         raise LanguageModelError(f"{source!r}: there is no such folder, and it is no hub id (owner/name)")
     from huggingface_hub import snapshot_download
@@ -149,8 +156,9 @@ def _fetched(source: str, revision: str | None) -> Path:
         raise LanguageModelError(
             f"{source!r}{at}: no such folder, and the hub gave nothing ({why[:200]}). Download config.json,"
             " every *.safetensors file (with model.safetensors.index.json if there are several) and the tokenizer's"
-            f" files (tokenizer.json, tokenizer_config.json) of https://huggingface.co/{source} into a folder, and"
-            " give that folder instead"
+            f" files (tokenizer.json, tokenizer_config.json) of https://huggingface.co/{source}"
+            f"{f'/tree/{revision}' * bool(revision)} into a folder named {source.split('/')[-1]!r}, by which adapters"
+            " know it, and give that folder instead"
         ) from error
 
 

@@ -17,10 +17,10 @@ import numpy as np
 from torch import nn
 
 from discreet._types import Bool
-from discreet.llm._variants import Variant, parse_variants
+from discreet.llm._variants import OVER, Variant, parse_variants
 from discreet.llm.adapters import AdapterCheckpoint
 from discreet.llm.encoding import Encoded
-from discreet.llm.model import LanguageModel
+from discreet.llm.model import LanguageModel, LanguageModelError
 from discreet.llm.tokens import BATCH_TOKENS, losses, token_signals
 from discreet.llm.working import ROWS, Working
 from discreet.records import Record
@@ -224,7 +224,7 @@ def _measured(
 ) -> Record:
     """Make every unit that is not in the store yet, and join all."""
     known = parse_variants(variants)
-    _check(runs)
+    _check(runs, known)
     keys = {
         (name, run, adapter.step): work.key(run, adapter, variant, member.get(run))
         for name, variant in known.items()
@@ -307,7 +307,8 @@ def _released(
     return there[steps[run]]
 
 
-def _check(runs: Runs) -> None:
+def _check(runs: Runs, variants: Mapping[str, Variant]) -> None:
+    over = [name for name, variant in variants.items() if variant.over]
     if not runs:
         raise ValueError("runs: expected at least one, got none")
     for run, adapters in runs.items():
@@ -317,3 +318,9 @@ def _check(runs: Runs) -> None:
         if len(set(steps)) < len(steps):
             twice = next(step for step in steps if steps.count(step) > 1)
             raise ValueError(f"run {quoted(run)} has step {twice} twice")
+        whole = [each for each in adapters if each.kind == "full"]
+        if over and whole:
+            raise LanguageModelError(
+                f"variant {over[0]!r} is an adapter over a quantized base, but {whole[0].path} is a whole model;"
+                f" quantized itself it would be {over[0].removeprefix(OVER)!r}"
+            )
