@@ -19,7 +19,7 @@ from discreet.data.molecule_names import molecule_names
 from discreet.data.package_files import package_folder
 from discreet.data.texts import TextSet
 from discreet.llm._variants import parse_variants
-from discreet.llm.adapters import AdapterCheckpoint, adapters_in
+from discreet.llm.adapters import AdapterCheckpoint, adapters_in, note_base
 from discreet.llm.encoding import Encoded, encode
 from discreet.llm.model import LanguageModel, load
 from discreet.llm.texts import Texts
@@ -129,11 +129,12 @@ class _Tuning:
 def _tune_there(shared: tuple[_Source, LanguageScale, int], job: _Tuning) -> None:
     source, scale, seed = shared
     base = source.load(scale)
-    make_folder(
-        Store(job.folder),
-        job.key,
-        lambda aside: tune(base.module, job.ids, job.first, scale, aside, run=job.run, seed=seed),
-    )
+
+    def write(aside: Path) -> None:
+        tune(base.module, job.ids, job.first, scale, aside, run=job.run, seed=seed)
+        note_base(aside, base)  # the run directory may be moved, and the base with it
+
+    make_folder(Store(job.folder), job.key, write)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -74,5 +76,18 @@ def tune(
         optimizer.zero_grad()
         schedule.step()
         if step in scale.marks:
-            model.save_pretrained(folder / f"checkpoint-{step}")
+            _save(model, folder / f"checkpoint-{step}")
         on_step()
+
+
+def _save(model: Any, folder: Path) -> None:
+    """Leave an adapter whose files tell neither where its base lies nor in what order Python met its layers."""
+    model.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
+    path = folder / "adapter_config.json"
+    config = json.loads(path.read_text("utf-8"))
+    place = config["base_model_name_or_path"] or ""
+    if Path(place).is_dir():
+        config["base_model_name_or_path"] = Path(place).name
+    config["target_modules"] = sorted(config["target_modules"])
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
