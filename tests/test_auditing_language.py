@@ -22,6 +22,7 @@ from discreet.llm.encoding import encode
 from discreet.llm.model import load
 from discreet.llm.texts import Texts
 from discreet.records import Record, read_all
+from discreet.report.model_card import privacy
 from discreet.studies.language_plan import LanguageScale
 from discreet.studies.language_tuning import tune
 from tests import llm
@@ -188,6 +189,14 @@ def test_signals_of_the_release(audited: tuple[Path, Audit]) -> None:
     } <= set(record.signals)
     assert record.membership("0").sum() == 48
     assert not (record.membership("0") & np.asarray(record.signal("public"))).any()
+
+
+def test_what_is_said_of_one_run_is_true_of_one(audited: tuple[Path, Audit]) -> None:
+    folder, audit = audited
+    page = (folder / "report.html").read_text()
+    assert "Every attack judged the one run blind, and had no other." in page
+    assert "number of runs tried" not in page
+    assert "n = 108, 1 run |" in privacy(audit)
 
 
 def test_exposed_texts_are_known_by_their_lines(place: Path, audited: tuple[Path, Audit]) -> None:

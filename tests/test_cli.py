@@ -489,6 +489,17 @@ def test_status_counts_what_is_sound(discreet: Run, tmp_path: Path) -> None:
     assert out.splitlines()[1].split() == ["trajectory", "3", "14", "1"]
     assert "audit.json: not there" in out
     assert "worked on from" in out
+    within = Store(store.folder / "units")
+    with within.lock():
+        path = within.make(within.key("loss/0.txt", i=0), lambda aside: aside.write_text("losses"))
+    for damaged in "01":
+        lines = [line.split() for line in discreet("status", store.folder)[1].splitlines()[1:4]]
+        assert {line[0]: line[-1] for line in lines} == {
+            "trajectory": "1",
+            "units/loss": damaged,
+            "units": "0",
+        }
+        path.write_text("lo")
 
 
 def test_status_of_another_folder(discreet: Run, tmp_path: Path) -> None:

@@ -211,6 +211,8 @@ def _runs(analysis: Analysis) -> Iterator[str]:
         pairs = "1 undecided pair" if len(undecided) == 1 else f"{len(undecided)} of the undecided pairs"
         yield f"More training runs or evaluation samples could tell {pairs} apart."
     for level, runs in needed.items():
+        if runs is None and max((row.runs for row in ranked.values()), default=2) == 1:
+            continue  # nothing was tried
         if runs is None:
             yield f"No number of runs tried made two disjoint halves agree at a Spearman correlation of {level}."
         else:

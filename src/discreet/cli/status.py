@@ -100,10 +100,18 @@ def _folders(store: Store) -> list[tuple[str, ...]]:
             folder,
             f"{len(paths)}",
             f"{sum(path.stat().st_size for path in paths):,}",
-            f"{sum(not _sound(store, path) for path in paths)}",
+            f"{sum(not _sound(_nearest(store, path), path) for path in paths)}",
         )
         for folder, paths in found.items()
     ]
+
+
+def _nearest(store: Store, path: Path) -> Store:
+    """The store that keeps a file: a run directory may have another one in it."""
+    from discreet.store import Store
+
+    inside = [place for place in path.parents if place.is_relative_to(store.folder) and place != store.folder]
+    return next((Store(place) for place in inside if (place / "manifest.json").is_file()), store)
 
 
 def _sound(store: Store, path: Path) -> bool:

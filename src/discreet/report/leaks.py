@@ -23,9 +23,15 @@ def leaks(view: View) -> Section | None:
         return None
     figures: list[Figure] = [figure for _, figure in shown]
     parts: list[Markup] = [block for block, _ in shown]
+    alone = all(row.runs == 1 for row in view.analysis.attacks)
+    how = (
+        "the one run blind, and had no other"
+        if alone
+        else "each run blind, with the other runs as its own models"
+    )
     words = note(
-        "Every attack judged each run blind, with the other runs as its own models. The strongest attack here is a "
-        "floor, not a ceiling: one that is stronger still may exist."
+        f"Every attack judged {how}. The strongest attack here is a floor, not a ceiling: one that is stronger still "
+        "may exist."
     )
     return Section("leaks", "What attacks find", join(*parts, words, _all(view)), tuple(figures))
 

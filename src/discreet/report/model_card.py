@@ -63,7 +63,7 @@ def _table(rows: Sequence[Ranked], analysis: Analysis, *, void: bool = False) ->
             "no evidence (confounded split)" if void else _figure(analysis, row.variant, metric)
             for metric in ("auc", "tpr@0.01", "tpr@0.001")
         ]
-        counts = f"n = {whole(row.samples)}, {whole(row.runs)} runs"
+        counts = f"n = {whole(row.samples)}, {whole(row.runs)} run{'s' * (row.runs != 1)}"
         yield f"| {' | '.join((_text(row.variant), f'{told}; {counts}', *found))} |"
 
 
