@@ -120,6 +120,7 @@ def compress(
         of_all = (*data.notes, *notes, *of_loss)
 
         def so_far(found: Results) -> None:
+            plan(work, jobs, found.failed)
             told = told_of(work, about, metric, of_all, found)
             if not covers(folder, told):
                 keep(folder, told, found.shipped)

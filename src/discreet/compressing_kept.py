@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,18 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """What all units have in common."""
+    """What all units have in common.
+
+    Attributes:
+        spec: What to do.
+        source: Where it came from.
+        store: The run directory.
+        model: The big model.
+        setting: The task at a density.
+        content: All that a unit's models depend on, but for method and density; and ``sizes``, for the page.
+        notes: What a reader must know of how samples are dealt out.
+        keys: Keys of units that were asked for.
+    """
 
     spec: CompressSpec
     source: Source
@@ -54,17 +65,19 @@ class Work:
     setting: Callable[[float], Setting]
     content: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    keys: dict[Job, str] = field(default_factory=dict)
 
 
 def key_of(work: Work, job: Job) -> str:
     """Where the models of a unit are kept."""
-    name = bare(job.method)
-    return work.store.key(
-        f"models/{name}-{job.density:g}.safetensors",
-        method=job.method,
-        density=job.density,
-        **{name: value for name, value in work.content.items() if name != "sizes"},
-    )
+    if job not in work.keys:  # all data are hashed for it
+        work.keys[job] = work.store.key(
+            f"models/{bare(job.method)}-{job.density:g}.safetensors",
+            method=job.method,
+            density=job.density,
+            **{name: value for name, value in work.content.items() if name != "sizes"},
+        )
+    return work.keys[job]
 
 
 def audit_key(work: Work, job: Job) -> str:

@@ -160,7 +160,7 @@ def covers(folder: Path, told: Mapping[str, Any]) -> bool:
         return False
     there, told = loads(path.read_bytes()), loads(dumps(told))
     same = all(there.get(name) == told[name] for name in ("schema", "spec", "data", "roles", "shipped"))
-    return same and all(unit in there["units"] for unit in told["units"])
+    return same and all(each in there[name] for name in ("units", "failed") for each in told[name])
 
 
 def _holds(path: Path, text: str) -> bool:
