@@ -261,6 +261,18 @@ def test_an_adapter_over_a_base_needs_adapters_and_that_is_told_first(setting: A
     assert not (tmp_path / "s").exists()
 
 
+def test_losses_that_are_not_finite_name_variant_and_checkpoint(setting: Any, tmp_path: Path) -> None:
+    _, runs, evaluation = setting
+    base = llm.base()
+    with torch.no_grad():
+        base.module.get_input_embeddings().weight[int(evaluation.window(2)[-2])] = torch.nan  # pyright: ignore
+    name = "uniform(bits=4, granularity='channel')"
+    with pytest.raises(
+        LanguageModelError, match=r"variant \"uniform.* of .*checkpoint-10: .* not finite for .* text"
+    ):
+        trajectory(Store(tmp_path / "s"), base, runs, [name], evaluation)
+
+
 def test_another_bases_adapter_stops_the_work_and_finished_units_stay(setting: Any, tmp_path: Path) -> None:
     base, runs, evaluation = setting
     other = llm.base("gpt2")

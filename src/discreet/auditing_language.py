@@ -218,7 +218,8 @@ def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
     columns = {"prompt": texted.prompt, "answer": texted.answer}
     members, others = read_texts(texted.members, **columns), read_texts(texted.nonmembers, **columns)
     trained = len(members)
-    if texted.mask_prompt and any(members.prompt) != any(others.prompt):
+    mixed = bool(members.messages) == bool(others.messages) and any(members.prompt) != any(others.prompt)
+    if texted.mask_prompt and mixed:
         which = (texted.members, texted.nonmembers)[:: 1 if any(members.prompt) else -1]
         raise TextError(
             f"{which[0]} has prompts and {which[1]} has none, so other parts of them would be scored: give both"

@@ -199,7 +199,8 @@ def _fitted(
         texts,
         long,
         lambda i: (
-            f"has {len(tokens[i])} tokens, more than the model's context of {context}; split or cut it (on_long)"
+            f"has {len(tokens[i])} tokens, more than the model's context of {context}; split or cut it (on_long,"
+            " --on-long)"
         ),
     )
     return tokens, counts

@@ -278,6 +278,6 @@ def _told(folder: Path) -> Iterator[None]:
         if "trust_remote_code" in why:
             raise LanguageModelError(
                 f"{folder}: the model comes with Python code of its own, which is not run; read it, then give"
-                " trust_remote_code=True"
+                " trust_remote_code=True (--trust-remote-code)"
             ) from error
         raise LanguageModelError(f"{folder}: cannot be loaded: {why[:300]}") from error

@@ -273,7 +273,10 @@ def _row(
     """One row of the record."""
     run, adapter, name = place
     module = working.variant(name)
-    found = measure(module) | shared
+    try:
+        found = measure(module) | shared
+    except LanguageModelError as error:
+        raise LanguageModelError(f"variant {name!r} of {adapter.path}: {error}") from error
     stored = working.stored(name)
     found |= {
         "params_hash": (np.array([working.fingerprint()], np.uint64), ("row",)),
