@@ -16,6 +16,7 @@ from discreet.audit import Audit
 from discreet.cli.entry import run
 from discreet.compressed_audit import audit_of, names_of
 from discreet.compressing import compress
+from discreet.gate import gate
 from discreet.planned import planned
 from discreet.shipping import FILES
 from discreet.spec import CompressSpec, importable, read
@@ -324,3 +325,21 @@ def test_names_are_short_where_that_tells_them_apart() -> None:
         "kd(epochs=4) at 0.1",
         "safecompress at 0.2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "asked"),
+    [
+        ("accuracy", "accuracy"),
+        ("my_pkg.metrics:utility", "utility"),
+        ("my_pkg.metrics:auc", "own_auc"),  # that of attacks is another
+        ("my_pkg.metrics:accuracy", "own_accuracy"),  # need not lie between 0 and 1
+    ],
+)
+def test_task_performance_goes_by_a_name_that_a_requirement_can_say(
+    folder: Path, metric: str, asked: str
+) -> None:
+    told = json.loads((folder / "my" / "compress.json").read_text()) | {"metric": metric}
+    audit = audit_of(told)
+    assert {row.metric for analysis in audit.analyses for row in analysis.performance} == {asked}
+    assert gate(audit, [f"{asked} > 0.05"]).outcome == "passed"
