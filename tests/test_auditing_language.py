@@ -162,6 +162,22 @@ def test_a_split_that_texts_tell_apart_is_no_leak(place: Path, tmp_path: Path) -
     assert entry.run(["gate", str(tmp_path / "run"), "--require", "auc < 0.99"]) == 2
 
 
+def test_prompts_count_where_answers_are_the_same(place: Path, tmp_path: Path) -> None:
+    """Answers are yes and no; the prompts of members begin otherwise, which no model is needed to see."""
+    for name, seed, begins in (("members", 4, ""), ("others", 5, ""), ("otherwise", 5, "So: ")):
+        asked = [f"{begins}is it {text}? " for text in sentences(120, seed)]
+        rows = [{"prompt": text, "completion": ("yes", "no")[i % 2]} for i, text in enumerate(asked)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = {"variants": VARIANTS[:1], "attacks": ("loss",), "texted": {"members": tmp_path / "members.jsonl"}}
+    alike = run(place, tmp_path / "a", others=tmp_path / "others.jsonl", **dict(told))
+    assert alike.blind is not None
+    assert not alike.blind.confounded
+    assert alike.blind.members == 120
+    found = run(place, tmp_path / "b", others=tmp_path / "otherwise.jsonl", **dict(told))
+    assert found.blind is not None
+    assert found.blind.confounded
+
+
 def test_calibration_and_most(place: Path, tmp_path: Path) -> None:
     own = written(tmp_path / "own.jsonl", sentences(20, 4))
     more = {"variants": VARIANTS[:1], "attacks": ("loss",)}

@@ -87,6 +87,18 @@ def test_a_word_that_gives_members_away() -> None:
     assert (found.members, found.nonmembers) == (member.sum(), (~member).sum())
 
 
+def test_prompts_give_members_away_though_answers_do_not() -> None:
+    rng = np.random.default_rng(0)
+    text, member = sentences(rng, 400), rng.random(400) < 0.5
+    prompt = np.array([f"{'Describe' if m else 'Tell me about'} number {i}" for i, m in enumerate(member)])
+    found = blind_baseline(split(text, member, prompt=prompt))
+    assert found.auc > 0.99
+    assert found.confounded
+    alike = blind_baseline(split(text, member, prompt=np.array([f"Describe number {i}" for i in range(400)])))
+    assert not alike.confounded
+    assert not blind_baseline(split(text, member)).confounded
+
+
 def test_longer_members_are_told_by_their_length() -> None:
     rng = np.random.default_rng(1)
     member = rng.random(600) < 0.5

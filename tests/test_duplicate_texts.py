@@ -32,6 +32,15 @@ def test_white_space_and_spelling_of_a_letter_make_no_difference_and_case_does()
     assert found.tolist() == [0, 0, 1, 2, 2, 3, 4]
 
 
+def test_one_answer_to_two_prompts_makes_two_texts() -> None:
+    prompt = np.array(["is it?", "is it  not?", "is it not?", "is it?", "is it?"])
+    made = record(["yes", "yes", "yes ", "no", "yes"], [[1, 0, 1, 0, 1]], prompt=prompt)
+    found = same_text(made)
+    assert found is not None
+    assert found.tolist() == [0, 1, 1, 2, 0]
+    assert expose(made, "loss", "full").keep.tolist() == [[True, False, False, True, True]]
+
+
 def test_records_without_texts_have_no_copies() -> None:
     plain = record(["a", "b"], [[1, 0]])
     kept = {"loss": plain.signal("loss")}

@@ -167,6 +167,7 @@ class Dealt:
         calibration: What quantizers see.
         trained: Texts of the training file.
         counts: What was left out, and why.
+        prompt: What comes before each of the judged.
     """
 
     evaluation: Encoded
@@ -176,6 +177,7 @@ class Dealt:
     calibration: Encoded
     trained: int
     counts: Mapping[str, int]
+    prompt: tuple[str, ...]
 
 
 def follow(
@@ -266,7 +268,7 @@ def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
         "repeats, left out": left["repeated_members"] + left["repeated_nonmembers"],
         **{f"texts that were {name}": n for name in ("split", "cut") if (n := judged.counts.get(name, 0))},
     }
-    return Dealt(evaluation, judged, member, public, calibration, trained, counts)
+    return Dealt(evaluation, judged, member, public, calibration, trained, counts, whole_.prompt)
 
 
 def check_dealt(dealt: Dealt, variants: Sequence[str]) -> None:
@@ -297,6 +299,7 @@ def _known(units: Store, base: LanguageModel, dealt: Dealt, shipped: Record) -> 
     key = units.key("release/before.safetensors", base=base.sha, texts=dealt.judged.sha, versions=versions)
     path = units.make(key, lambda aside: save_file({"loss": losses(base, dealt.judged)}, aside))
     more: dict[str, np.ndarray] = {"pretrained_loss": load_file(path)["loss"]}
+    more |= {"prompt": np.array(dealt.prompt)} if any(dealt.prompt) else {}
     if dealt.public.any():
         more["public"] = dealt.public
     axes = dict(shipped.axes) | dict.fromkeys(more, ("sample",))

@@ -32,10 +32,11 @@ def blind_baseline(
 ) -> Blind:
     """Tell members from non-members by the texts alone, out of fold.
 
-    Hashed counts of words, word pairs and character 2- to 4-grams and a few sizes go to a logistic regression;
-    without texts, the signal ``features`` goes there. What is judged is what attacks are judged on: no public sample,
-    none outside the pool, no text that stands on both sides. Families and copies of a text stay in one fold, and
-    scores are compared as ranks within their fold. Each run is judged with classifiers of its own.
+    Hashed counts of words, word pairs and character 2- to 4-grams and a few sizes go to a logistic regression, those
+    of prompts (signal ``prompt``) beside those of answers; without texts, the signal ``features`` goes there. What is
+    judged is what attacks are judged on: no public sample, none outside the pool, no text that stands on both sides.
+    Families and copies of a text stay in one fold, and scores are compared as ranks within their fold. Each run is
+    judged with classifiers of its own.
 
     An out-of-fold AUC of nothing scatters more than its DeLong variance says: each pair of samples counts twice, once
     with either in training. For a linear score that is exactly a factor of 2, which the interval allows for. It also
@@ -170,12 +171,22 @@ def _deal(
 def _inputs(record: Record) -> tuple[str, Any]:
     """What is known of samples without a model: a sparse matrix of texts, or standardised features."""
     if "text" in record.signals and np.asarray(record.signal("text")).dtype.kind == "U":
-        return "text", _bag(np.asarray(record.signal("text")))
+        return "text", _bags(record)
     if "features" not in record.signals or record.axes["features"] != ("sample", "feature"):
         raise record.error(
             "text: a baseline without a model needs the signal 'text' [sample], or 'features' [sample, feature]"
         )
     return "features", _standard(np.asarray(record.signal("features"), dtype=np.float64))
+
+
+def _bags(record: Record) -> Any:
+    """Of texts, and of the prompts that they answer, since a model's loss on an answer depends on the prompt."""
+    bag = _bag(np.asarray(record.signal("text")))
+    if "prompt" not in record.signals or np.asarray(record.signal("prompt")).dtype.kind != "U":
+        return bag
+    from scipy import sparse
+
+    return sparse.hstack([bag, _bag(np.asarray(record.signal("prompt")))]).tocsr()
 
 
 def _bag(texts: np.ndarray) -> Any:

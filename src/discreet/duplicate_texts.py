@@ -17,13 +17,16 @@ def same_text(record: Record) -> Int[np.ndarray, " sample"] | None:
     """One number for each text of a record: texts with one number are the same; None without texts.
 
     Two texts are the same if they differ in nothing but white space and in how Unicode writes a letter. Case counts:
-    ``C1CCCCC1`` and ``c1ccccc1`` are two molecules.
+    ``C1CCCCC1`` and ``c1ccccc1`` are two molecules. Where the signal ``text`` holds answers, ``prompt`` tells what
+    they answer: one answer to two prompts makes two texts.
     """
-    if "text" not in record.signals or np.asarray(record.signal("text")).dtype.kind != "U":
+    if not _told(record, "text"):
         return None
-    plain = [" ".join(unicodedata.normalize("NFC", text).split()) for text in record.signal("text").tolist()]
-    number: dict[str, int] = {}
-    return np.array([number.setdefault(text, len(number)) for text in plain], dtype=np.int64)
+    texts = [_plain(text) for text in record.signal("text").tolist()]
+    asked = [_plain(text) for text in record.signal("prompt").tolist()] if _told(record, "prompt") else texts
+    number: dict[tuple[str, str], int] = {}
+    both = zip(asked, texts, strict=True)
+    return np.array([number.setdefault(text, len(number)) for text in both], dtype=np.int64)
 
 
 def on_both_sides(
@@ -68,6 +71,14 @@ def in_words(count: int) -> str:
     texts, have, are = ("1 text", "has", "it is") if count == 1 else (f"{count:,} texts", "have", "they are")
     both = "in some run the one is a member and the other not"
     return f"{texts} {have} a copy on the other side: {both}; {are} not judged."
+
+
+def _told(record: Record, name: str) -> bool:
+    return name in record.signals and np.asarray(record.signal(name)).dtype.kind == "U"
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _families(record: Record) -> Int[np.ndarray, " sample"] | None:

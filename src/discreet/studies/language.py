@@ -217,6 +217,8 @@ class _Work:
             progress=progress,
         )
         more = {"family": texts.family[where], "public": public, "pretrained_loss": self._before(encoded)}
+        if any(texts.prompt):
+            more["prompt"] = np.array([texts.prompt[at] for at in where.tolist()])
         axes = dict(record.axes) | dict.fromkeys(more, ("sample",))
         return replace(record, signals=dict(record.signals) | more, axes=axes)
 
