@@ -96,7 +96,7 @@ def test_what_was_learnt_by_heart_is_found_and_told(audited: tuple[Path, Audit])
     assert counts["texts on both sides, left out"] == 2
     assert counts["repeats, left out"] == 1
     assert counts["non-members, which r is taken over"] == 108
-    assert counts["non-members that calibrate quantizers, and are not judged"] == 12
+    assert counts["non-members set aside for calibration, and not judged"] == 12
     assert counts["of these known to the attacker, and not judged"] == 32
     assert audit.blind is not None
     assert not audit.blind.confounded
@@ -184,7 +184,7 @@ def test_calibration_and_most(place: Path, tmp_path: Path) -> None:
     found = run(place, tmp_path / "run", texted={"calibration": own, "most": 40}, **more)
     counts = found.data.counts
     assert (counts["members attacked"], counts["non-members, which r is taken over"]) == (40, 40)
-    assert counts["non-members that calibrate quantizers, and are not judged"] == 0
+    assert counts["non-members set aside for calibration, and not judged"] == 0
     assert counts["of these known to the attacker, and not judged"] == 0
     assert [each.name for each in found.provenance.data] == ["members.jsonl", "others.jsonl", "own.jsonl"]
 

@@ -261,7 +261,7 @@ def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
         "members attacked": len(members),
         "non-members, which r is taken over": len(others),
         "of these known to the attacker, and not judged": int(public.sum()),
-        "non-members that calibrate quantizers, and are not judged": len(calibrating)
+        "non-members set aside for calibration, and not judged": len(calibrating)
         if calibrating is not None and texted.calibration is None
         else 0,
         "texts on both sides, left out": left["shared"],
