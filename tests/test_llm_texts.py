@@ -280,6 +280,11 @@ def test_texts_with_nothing_to_score_or_too_long_are_named() -> None:
     cut = encode(Texts.of([long, "a b"]), model, on_long="cut")
     assert (cut.counts["cut"], cut.lengths.tolist()[0], len(cut.owner)) == (1, 64, 2)
     assert cut.counts["tokens_cut"] == len(model.tokenizer(long)["input_ids"]) - 64
+    assert cut.text[1] == "a b"
+    assert long.startswith(cut.text[0])
+    assert model.tokenizer(cut.text[0])["input_ids"] == cut.window(0).tolist()
+    asked = encode(Texts.of([long], ["what is it? "]), model, on_long="cut")
+    assert asked.window(0).tolist()[asked.first[0] :] == model.tokenizer(asked.text[0])["input_ids"]
     with pytest.raises(TextError, match=r"expected at least one text, got none"):
         Texts.of([])
     with pytest.raises(TextError, match=r"sample 'x' appears 2 times"):

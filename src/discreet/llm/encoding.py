@@ -34,7 +34,7 @@ class Encoded:
         bounds: Where each window begins, and where the last one ends.
         first: The first scored position of each window, from 1 on; all positions from there on are scored.
         owner: The number of the text that each window belongs to, ascending.
-        text: What is scored of each text, as the text was before tokenization.
+        text: What is scored of each text, as the text was before tokenization; of those that were cut, what is left.
         counts: How many texts there are, and how many of them were ``cut`` or ``split``; of those that were
             cut, how many tokens are not scored (``tokens_cut``).
         about: How it was made: ``tokenizer`` (hash), ``mask_prompt``, ``on_long``, ``context``, ``end``.
@@ -159,7 +159,12 @@ def encode(
     )
     _check_vocabulary(texts, tokens, model)
     whole = tuple(hashlib.sha256(each.tobytes()).digest() for each in tokens)
+    size = [len(ids) for ids in tokens]
     tokens, counts = _fitted(texts, tokens, first, model.context, on_long)
+    scored = tuple(
+        text if len(ids) == was else _said(model.tokenizer, ids[at if mask_prompt and before else 0 :])
+        for text, ids, was, at, before in zip(scored, tokens, size, first, texts.prompt, strict=True)
+    )
     pieces = [
         (owner, ids[start:stop], begin - start)
         for owner, (ids, at) in enumerate(zip(tokens, first, strict=True))
@@ -309,6 +314,11 @@ def _refuse(texts: Texts, bad: Sequence[int], why: str | Callable[[int], str]) -
 
 def _count(tokens: int) -> str:
     return f"{tokens} token" if tokens == 1 else f"{tokens} tokens"
+
+
+def _said(tokenizer: Any, ids: Int[np.ndarray, " _"]) -> str:
+    """What tokens stand for."""
+    return tokenizer.decode(ids.tolist(), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
 def _is_unicode(text: str) -> bool:
