@@ -271,7 +271,7 @@ def test_a_killed_call_goes_on_and_ends_as_if_it_had_not_been(folder: Path) -> N
             process.kill()
     assert run(["compress", "my.toml", "--folder", "killed"]) == 0
     assert seen
-    for name in ("compress.json", "model.sparse.safetensors", "model.quantized.safetensors"):
+    for name in ("compress.json", "audit.json", "model.sparse.safetensors", "model.quantized.safetensors"):
         assert (folder / "killed" / name).read_bytes() == (folder / "whole" / name).read_bytes()
     assert not [*(folder / "killed" / ".scratch").iterdir()]
 

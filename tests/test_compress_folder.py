@@ -287,6 +287,9 @@ def test_a_failure_while_files_are_written_leaves_the_old_ones(folder: Path) -> 
 
 def test_formats_no_longer_asked_for_go(folder: Path) -> None:
     (folder / "my.toml").write_text(SMALL.replace('"sparse", "dense"', '"sparse"').replace("quantizer", "# "))
+    aside = folder / "my" / ".scratch" / "shipping"  # of a call that was killed
+    aside.mkdir(parents=True)
+    (aside / "model.onnx").write_text("half")
     go(folder)
     assert set(files(folder / "my")) == {"model.sparse.safetensors", "masks.safetensors"}
     assert not [*(folder / "my" / ".scratch").iterdir()]
@@ -343,3 +346,14 @@ def test_task_performance_goes_by_a_name_that_a_requirement_can_say(
     audit = audit_of(told)
     assert {row.metric for analysis in audit.analyses for row in analysis.performance} == {asked}
     assert gate(audit, [f"{asked} > 0.05"]).outcome == "passed"
+
+
+def test_a_file_that_was_not_attacked_passes_nothing(folder: Path) -> None:
+    told = json.loads((folder / "my" / "compress.json").read_text())
+    told["shipped"]["files"].append({"form": "ONNX", "name": "model.onnx", "bytes": 9, "audit": {}})
+    for require in ("auc < 0.99", "balanced_accuracy < 0.99", "accuracy > 0"):
+        found = gate(audit_of(told), [require])
+        assert found.outcome == "undecided"
+        assert "of model.onnx" in found.reasons[0]
+        assert "it was not measured" in found.reasons[0]
+    assert gate(audit_of(told), ["bytes:model.onnx < 10"]).passed
