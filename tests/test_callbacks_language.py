@@ -17,6 +17,7 @@ from discreet.callbacks.language import LanguageCallback
 from discreet.llm.encoding import encode
 from discreet.llm.model import load
 from discreet.llm.texts import TextError, Texts
+from discreet.store import Store
 from discreet.studies.language_pretraining import pad
 from tests import llm
 from tests.test_auditing_language import sentences, written
@@ -130,6 +131,20 @@ def test_what_does_not_fit_is_told_before_the_training(place: Path, tmp_path: Pa
     callback = LanguageCallback(str(place / "base"), few, tmp_path / "run", variants=("full", "gptq(bits=4)"))
     with pytest.raises(TextError, match="leaves 0 non-members to judge it by"):
         fit(place, tmp_path / "out", callback, adapter=True)
+
+
+def test_a_folder_in_use_does_not_end_the_training(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texted = Texted(place / "members.jsonl", place / "others.jsonl")
+    callback = LanguageCallback(str(place / "base"), texted, tmp_path / "run", variants=VARIANTS[:1])
+    with Store(tmp_path / "run" / "units").lock():
+        fit(place, tmp_path / "out", callback, adapter=True, steps=4)
+    assert (tmp_path / "out/checkpoint-4").is_dir()
+    assert callback.ranking is None
+    told = capsys.readouterr().out
+    assert "discreet: step 2 is left to the audit: " in told
+    assert "units: in use by this process" in told
 
 
 def test_one_checkpoint_gives_no_r(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

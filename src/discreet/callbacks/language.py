@@ -16,7 +16,7 @@ from discreet.llm._variants import parse_variants
 from discreet.llm.adapters import AdapterCheckpoint, adapters_in, note_base
 from discreet.llm.model import LanguageModel, load
 from discreet.ranking import Ranking, rank
-from discreet.store import Store
+from discreet.store import Store, StoreError
 
 __all__ = ["LanguageCallback"]
 
@@ -26,8 +26,9 @@ class LanguageCallback(TrainerCallback):
 
     What it measured lies in ``folder``, where ``discreet audit --hf MODEL --adapter OUTPUT_DIR`` with the same texts
     finds it: that audit then only attacks. Keep all checkpoints (no ``save_total_limit``), since r compares them.
-    The model in training is not touched; another copy of the base and one of its linear layers are kept beside it. Of
-    several processes only the first measures.
+    A checkpoint that cannot be measured because the folder is in use or the disk is full is left to that audit; the
+    training goes on. The model in training is not touched; another copy of the base and one of its linear layers are
+    kept beside it. Of several processes only the first measures.
 
     Args:
         model: What is fine-tuned: a folder or a name on the hub.
@@ -110,11 +111,14 @@ class LanguageCallback(TrainerCallback):
         folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
         saved = list(adapters_in(folder)) if folder.is_dir() else []
         units = Store(self._folder / UNITS)
-        with untouched(), units.lock():
-            base, dealt = self._ready
-            note_base(str(args.output_dir), base)
-            follow(units, base, saved, self._variants, dealt)
-        self._seen += saved
+        base, dealt = self._ready
+        try:
+            with untouched(), units.lock():
+                note_base(str(args.output_dir), base)
+                follow(units, base, saved, self._variants, dealt)
+            self._seen += saved
+        except StoreError as error:
+            self._say([f"step {state.global_step} is left to the audit: {error}"])
         self._spent += time.perf_counter() - begun
 
     def on_train_end(
@@ -130,8 +134,12 @@ class LanguageCallback(TrainerCallback):
             self._say(["no r_Q from fewer than two checkpoints: save some on the way (save_strategy)"])
             return
         units = Store(self._folder / UNITS)
-        with units.lock():
-            record = follow(units, base, self._seen, self._variants, dealt)
+        try:
+            with units.lock():
+                record = follow(units, base, self._seen, self._variants, dealt)
+        except StoreError as error:
+            self._say([f"r_Q is left to the audit: {error}"])
+            return
         self.ranking = rank(record, n_train=dealt.trained)
         rows = self.ranking.to_json()["variants"]
         training = time.perf_counter() - self._begun - self._spent
