@@ -67,6 +67,16 @@ def test_models_that_cannot_be_loaded_say_why(tmp_path: Path) -> None:
         LanguageModelError, match=r"1 weights are missing, first model.layers.1.mlp.up_proj.weight"
     ):
         load(tmp_path / "m")
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:3000])
+    with pytest.raises(LanguageModelError, match=r"m: cannot be loaded: .*not fully covered"):
+        load(tmp_path / "m")
+    weights.write_bytes(whole)
+    saved(tmp_path / "mute")
+    for path in (tmp_path / "mute").glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(LanguageModelError, match=r"mute: no tokenizer: expected tokenizer.json"):
+        load(tmp_path / "mute")
     weights.rename(weights.with_name("pytorch_model.bin"))
     with pytest.raises(
         LanguageModelError, match=r"pytorch_model.bin is pickled, which can run code, and is not read"

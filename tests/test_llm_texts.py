@@ -119,6 +119,8 @@ def test_missing_files_columns_and_other_encodings(tmp_path: Path) -> None:
         TextError, match=r"no column 'promt'; did you mean 'prompt'\?; there are prompt, completion"
     ):
         read_texts(tmp_path / "b.jsonl", prompt="promt")
+    with pytest.raises(TextError, match=r"another column of answers than of prompts, got 'prompt' for both"):
+        read_texts(tmp_path / "b.jsonl", prompt="prompt", answer="prompt")
 
 
 def test_what_is_on_both_sides_is_on_neither() -> None:

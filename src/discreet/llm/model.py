@@ -202,7 +202,12 @@ def _tokenizer(folder: Path, words: dict[str, Any]) -> Any:
         said = None
     plain = said in ("PreTrainedTokenizerFast", "TokenizersBackend") and (folder / "tokenizer.json").is_file()
     kind: Any = PreTrainedTokenizerFast if plain else AutoTokenizer
-    return kind.from_pretrained(folder, **words)
+    made = kind.from_pretrained(folder, **words)
+    if set(made.get_vocab()) <= set(made.all_special_tokens):  # what transformers makes of no files at all
+        raise LanguageModelError(
+            f"{folder}: no tokenizer: expected tokenizer.json and tokenizer_config.json, or the files of its kind"
+        )
+    return made
 
 
 def _config(folder: Path, trust_remote_code: bool) -> Any:
@@ -273,7 +278,7 @@ def _told(folder: Path) -> Iterator[None]:
         yield
     except LanguageModelError:
         raise
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+    except Exception as error:  # safetensors, tokenizers and models each raise their own
         why = " ".join(str(error).split())
         if "trust_remote_code" in why:
             raise LanguageModelError(

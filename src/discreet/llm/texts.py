@@ -264,6 +264,10 @@ def _columns(
             raise TextError(
                 f"{path}: no column {name!r}{near(name, columns)}; there are {', '.join(columns)}"
             )
+    if answer is not None and answer == prompt:
+        raise TextError(
+            f"{path}: expected another column of answers than of prompts, got {answer!r} for both"
+        )
     if answer is not None:
         return prompt, answer
     asked = [prompt] if prompt else [name for name in PROMPTS if name in columns]
