@@ -130,6 +130,7 @@ def test_what_is_on_both_sides_is_on_neither() -> None:
     assert counts == {"shared": 3, "repeated_members": 1, "repeated_nonmembers": 0}
     asked = apart(Texts.of(["c", "c"], ["1", "2"]), Texts.of(["c"], ["3"]))  # other prompts, other texts
     assert (len(asked[0]), len(asked[1]), asked[2]["shared"]) == (2, 1, 0)
+    assert apart(Texts.of(["gr\u00f6\u00dfer", "a"]), Texts.of(["gro\u0308\u00dfer", "b"]))[2]["shared"] == 2
     with pytest.raises(TextError, match="no text is left"):  # the model saw one and the same text
         apart(Texts.of([" c d"], ["a b"]), Texts.of(["a b c d"]))
     with pytest.raises(TextError, match="nonmembers: no text is left: all 1 are also on the other side"):

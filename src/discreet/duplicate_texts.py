@@ -10,7 +10,7 @@ from discreet._types import Bool, Int
 from discreet.linked import linked
 from discreet.records import Record
 
-__all__ = ["in_words", "on_both_sides", "same_text", "text_families"]
+__all__ = ["in_words", "on_both_sides", "plain", "same_text", "text_families"]
 
 
 def same_text(record: Record) -> Int[np.ndarray, " sample"] | None:
@@ -22,8 +22,8 @@ def same_text(record: Record) -> Int[np.ndarray, " sample"] | None:
     """
     if not _told(record, "text"):
         return None
-    texts = [_plain(text) for text in record.signal("text").tolist()]
-    asked = [_plain(text) for text in record.signal("prompt").tolist()] if _told(record, "prompt") else texts
+    texts = [plain(text) for text in record.signal("text").tolist()]
+    asked = [plain(text) for text in record.signal("prompt").tolist()] if _told(record, "prompt") else texts
     number: dict[tuple[str, str], int] = {}
     both = zip(asked, texts, strict=True)
     return np.array([number.setdefault(text, len(number)) for text in both], dtype=np.int64)
@@ -77,7 +77,13 @@ def _told(record: Record, name: str) -> bool:
     return name in record.signals and np.asarray(record.signal(name)).dtype.kind == "U"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """A text as it is compared with others: white space and ways to write a letter made one.
+
+    Example:
+        >>> plain(" a\n  b")
+        'a b'
+    """
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 

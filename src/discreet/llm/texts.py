@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from discreet._find import near
+from discreet.duplicate_texts import plain
 from discreet.records.laws import RecordError, ids, quoted
 
 __all__ = ["TextError", "Texts", "apart", "joined", "read_texts"]
@@ -120,9 +121,9 @@ def joined(*parts: Texts) -> Texts:
 def apart(members: Texts, others: Texts) -> tuple[Texts, Texts, dict[str, int]]:
     """Leave out what would be judged on both sides, and repeats on either.
 
-    Two texts are the same if they agree, prompt and all, but for runs of white space, wherever the prompt ends. A
-    text that is on both sides is left out of both: the model was trained on it, so as a non-member it is a wrong
-    answer. Of repeats on one side the first is kept.
+    Two texts are the same if they agree, prompt and all, but for white space and how Unicode writes a letter,
+    wherever the prompt ends. A text that is on both sides is left out of both: the model was trained on it, so as a
+    non-member it is a wrong answer. Of repeats on one side the first is kept.
 
     Returns:
         What is left of members and of others, and how many texts each rule took: ``shared`` (texts of either
@@ -136,7 +137,7 @@ def apart(members: Texts, others: Texts) -> tuple[Texts, Texts, dict[str, int]]:
         >>> left.answer, right.answer, counts
         (('c',), ('d',), {'shared': 2, 'repeated_members': 1, 'repeated_nonmembers': 0})
     """
-    keys = [[_plain(text) for text in texts.whole] for texts in (members, others)]
+    keys = [[plain(text) for text in texts.whole] for texts in (members, others)]
     common = set(keys[0]) & set(keys[1])
     counts = {"shared": sum(key in common for side in keys for key in side)}
     kept = []
@@ -311,7 +312,3 @@ def _ids(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], columns: Seq
         return ids(np.array(values if whole else [str(value) for value in values]))
     except RecordError as error:
         raise TextError(f"{path}, column {column!r}: {error}") from None
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
