@@ -81,7 +81,7 @@ def plain(text: str) -> str:
     """A text as it is compared with others: white space and ways to write a letter made one.
 
     Example:
-        >>> plain(" a\n  b")
+        >>> plain(" a   b ")
         'a b'
     """
     return " ".join(unicodedata.normalize("NFC", text).split())
