@@ -312,6 +312,43 @@ def test_a_fork_of_ours_keeps_no_process_alive_and_ends_none() -> None:
 
 
 @pytest.mark.slow
+def test_a_fork_in_the_middle_of_a_layer_goes_on_and_has_a_process_of_its_own() -> None:
+    code = """
+import os, sys, threading, time, torch
+from discreet.quantizers import quantize_layer
+from discreet.quantizers._gptq_client import the_process
+torch.manual_seed(0)
+weight, inputs = torch.randn(8, 64), torch.randn(90, 64)
+expected = quantize_layer("gptq", weight, inputs).dense
+busy = threading.Thread(target=quantize_layer, args=("gptq", torch.randn(1500, 1500), torch.randn(3000, 1500)))
+busy.start()
+while not the_process._lock.locked():
+    pass
+time.sleep(0.3)
+worker, child = the_process.pid, os.fork()
+if child == 0:
+    assert the_process.pid is None
+    assert torch.equal(quantize_layer("gptq", weight, inputs).dense, expected)
+    assert the_process.pid != worker
+    the_process.close()
+    sys.stdout.flush()
+    os._exit(7)
+assert busy.is_alive()
+limit = time.monotonic() + 60
+while not (done := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < limit:
+    time.sleep(0.05)
+if not done[0]:
+    os.kill(child, 9)
+busy.join()
+assert os.waitstatus_to_exitcode(done[1]) == 7
+assert torch.equal(quantize_layer("gptq", weight, inputs).dense, expected)
+assert the_process.pid == worker
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["return", "kill"])
 def test_it_ends_with_ours(end: str, tmp_path: Path) -> None:
     code = f"""

@@ -23,6 +23,8 @@ __all__ = ["INSTALL", "GptqProcess", "apart", "the_process"]
 
 INSTALL = "python -m discreet.quantizers._gptq_install"
 _SECONDS_TO_END = 10
+_forgotten: list[subprocess.Popen[str]] = []
+"""Of a parent: kept, since what is collected is closed."""
 
 
 def apart() -> Path:
@@ -94,10 +96,14 @@ class GptqProcess:
         """In a fork of our process: the worker is the parent's, whose end it must be able to see."""
         process, self._process, self._lock = self._process, None, threading.Lock()
         if process is not None:
+            # Closing would wait for a thread of the parent that reads an answer: it is not here, its locks are.
+            nothing = os.open(os.devnull, os.O_RDWR)
             for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+                if pipe is not None and not pipe.closed:
+                    os.dup2(nothing, pipe.fileno(), inheritable=False)
+            os.close(nothing)
             process.returncode = 0
+            _forgotten.append(process)
 
     def _start(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="discreet-gptq-"))
