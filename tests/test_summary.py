@@ -97,6 +97,10 @@ SIZE = f"r = 0.0200, 95{NBSP}% interval 0.0100 to 0.0400"
             analysis({"a": 0.02}),
             f"Only `a` was ranked ({SIZE}): there is nothing to compare it with.",
         ),
+        (
+            analysis({"full": 0.03, "a": 0.02}, flags={"full": ["full-precision-reference"]}),
+            f"`a` is the only variant ranked beside the reference ({SIZE}).",
+        ),
         (analysis({"a": None}), "No variant could be ranked, so nothing is said about which is safer."),
         (
             analysis({"a": 0.02, "b": 0.01}, {("a", "b")}, {"a": ["worse-than-constant"]}),

@@ -95,6 +95,8 @@ def headline(analysis: Analysis) -> str:
         return "No variant could be ranked, so nothing is said about which is safer."
     first = rows[0]
     size = f"r = {number(first.r)}, {_level(analysis)} interval {interval(first.low, first.high)}"
+    if len(rows) == 1 and len(analysis.ranking.ranked) > 1:
+        return f"{named(rows)} is the only variant ranked beside the reference ({size})."
     if len(rows) == 1:
         return f"Only {named(rows)} was ranked ({size}): there is nothing to compare it with."
     others = rows[1:]
