@@ -339,4 +339,5 @@ def test_the_command_is_quiet_and_short(place: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
+    assert "- texts on both sides, left out: 2\n" in done.stdout
     assert f"report: {tmp_path / 'run' / 'report.html'}" in done.stdout.replace("\n  ", " ")

@@ -94,7 +94,7 @@ def audit_hf(
         most,
     )
     with output.progress() as progress:
-        return audit_language(
+        found = audit_language(
             folder,
             model,
             Path(str(texts["adapter"])),
@@ -108,3 +108,5 @@ def audit_hf(
             workers=workers or (available() if device in (None, "cpu") else 1),
             progress=progress,
         )
+    output.say(*(f"{name}: {count:,}" for name, count in found.data.counts.items() if count))
+    return found
