@@ -153,13 +153,18 @@ def test_a_model_that_learnt_nothing_gives_nothing_away(place: Path, tmp_path: P
     assert row.low < 0.5 < (row.high or 0)
 
 
-def test_a_split_that_texts_tell_apart_is_no_leak(place: Path, tmp_path: Path) -> None:
+def test_a_split_that_texts_tell_apart_is_no_leak(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     others = written(tmp_path / "others.jsonl", [f"Paris {text} Paris" for text in sentences(120, 3)])
     found = run(place, tmp_path / "run", others=others, variants=VARIANTS[:1], attacks=("loss",))
     assert found.blind is not None
     assert found.blind.confounded
     assert "confounded" in found.summary[0]
     assert entry.run(["gate", str(tmp_path / "run"), "--require", "auc < 0.99"]) == 2
+    capsys.readouterr()
+    assert entry.run(["audit", str(tmp_path / "run"), "--attack", "loss"]) == 0
+    assert "what attacks find in each variant (not evidence of a leak)\n" in capsys.readouterr().out
 
 
 def test_prompts_count_where_answers_are_the_same(place: Path, tmp_path: Path) -> None:

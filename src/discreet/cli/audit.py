@@ -211,10 +211,11 @@ def audit(
     texts = {"adapter": adapter, "members": members, "nonmembers": nonmembers}
     if hf is not None:
         refuse_with_hf(path, init=init, time_budget=time_budget, backend=backend)
+        folder = folder or Path(f"audit-{Path(hf).resolve().name}")
         found = audit_hf(
             hf,
             texts,
-            folder or Path(f"audit-{Path(hf).name}"),
+            folder,
             calibration=calibration,
             quantizers=quantizers,
             attacks=names,
@@ -228,7 +229,7 @@ def audit(
             precision=precision,
             workers=workers,
         )
-        _tell(found, folder or Path(f"audit-{Path(hf).name}"), ranked=True)
+        _tell(found, folder, ranked=True)
         return
     check_no_hf(
         **texts,
@@ -352,9 +353,10 @@ def _tell(found: Audit, folder: Path, *, ranked: bool) -> None:
     from discreet.cli.output import say
     from discreet.cli.rank import show
 
+    void = " (not evidence of a leak)" if found.blind is not None and found.blind.confounded else ""
     for analysis in found.analyses:
         if analysis.roc:
-            print(f"\n{analysis.name}: what attacks find in each variant")
+            print(f"\n{analysis.name}: what attacks find in each variant{void}")
             _show(analysis)
     print()
     if ranked and found.analyses[0].ranking.ranked:
