@@ -11,10 +11,10 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from discreet.audit import Analysis, Audit, Paired
     from discreet.spec import AuditSpec
 
 from discreet.cli.audit_hf import audit_hf, check_no_hf, refuse_with_hf
+from discreet.cli.audit_told import tell
 
 __all__ = ["audit"]
 
@@ -229,7 +229,7 @@ def audit(
             precision=precision,
             workers=workers,
         )
-        _tell(found, folder, ranked=True)
+        tell(found, folder, ranked=True)
         return
     check_no_hf(
         **texts,
@@ -320,7 +320,7 @@ def _spec(
             typer.echo(error.shown, err=True)
         raise
     output.say(*(f"{name}: {count:,}" for name, count in done.audit.data.counts.items()))
-    _tell(done.audit, folder, ranked=True)
+    tell(done.audit, folder, ranked=True)
     if done.verdict is None:
         return
     print()
@@ -345,62 +345,4 @@ def _run_dir(run_dir: Path, names: list[str] | None, workers: int | None, backen
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with backend_named(backend, workers) as where, progress() as bar:
         found = audit_attacks(run_dir, specs, workers=workers or cores, backend=where, progress=bar)
-    _tell(found, run_dir, ranked=False)
-
-
-def _tell(found: Audit, folder: Path, *, ranked: bool) -> None:
-    """Tables of what attacks find and, if wanted, of the ranking; what it says in words; where the rest is."""
-    from discreet.cli.output import say
-    from discreet.cli.rank import show
-
-    void = " (not evidence of a leak)" if found.blind is not None and found.blind.confounded else ""
-    for analysis in found.analyses:
-        if analysis.roc:
-            print(f"\n{analysis.name}: what attacks find in each variant{void}")
-            _show(analysis)
-    print()
-    if ranked and found.analyses[0].ranking.ranked:
-        print("Ranked by r")
-        show(found.analyses[0], (*found.summary, *found.notes))
-    elif ranked:
-        say(*found.summary, *found.notes)
-    else:
-        say(*found.summary, *(note for note in found.notes if note.startswith("Left out")))
-    print()
-    lines = [f"report: {folder / 'report.html'}"]
-    if (folder / "exposed.csv").is_file():
-        lines.append(f"every record: {folder / 'exposed.csv'}")
-    say(*lines, f'judge it: discreet gate {folder} --require "tpr@0.1% < 0.01"')
-
-
-def _show(analysis: Analysis) -> None:
-    """A row for each variant: what the strongest attack and the loss attack find, and how it compares."""
-    from discreet._words import interval, label, number
-    from discreet.cli.output import table
-
-    names = list(dict.fromkeys(row.attack for row in analysis.roc))
-    wanted = [(names[0], "auc"), *((name, "tpr@0.01") for name in names)]
-    found = {(row.variant, row.attack, row.metric): row for row in analysis.attacks}
-    answers = {
-        row.variant: row for row in analysis.paired if (row.attack, row.metric) == (names[0], "tpr@0.01")
-    }
-    rows = []
-    for variant in dict.fromkeys(row.variant for row in analysis.roc):
-        line = [label(variant)]
-        for attack, metric in wanted:
-            row = found[variant, attack, metric]
-            told = f"{number(row.value)} ({interval(row.low, row.high)})"
-            line.append("not resolvable" if row.more.get("resolvable") is False else told)
-        answer = answers.get(variant)
-        line.append("–" if answer is None else _compared(answer))
-        rows.append(line)
-    titles = [
-        f"{'AUC' if metric == 'auc' else 'TPR at 1 % FPR'}, {label(attack, 24)}" for attack, metric in wanted
-    ]
-    table(("variant", *titles, "leaks"), rows, right=titles)
-
-
-def _compared(row: Paired) -> str:
-    from discreet._words import label
-
-    return f"{row.answer} {'from' if row.answer == 'not told apart' else 'than'} {label(row.against)}"
+    tell(found, run_dir, ranked=False)
