@@ -98,12 +98,13 @@ def test_all_kinds_of_files_hold_the_same_texts(suffix: str, tmp_path: Path) -> 
             '{"id": ' + "1" * 5000 + "}",
             r"line 1: expected one JSON object, but it cannot be read: Exc",
         ),
+        ("a.jsonl.gz", "\ud83d", r"a.jsonl.gz: expected a .jsonl, .csv or .parquet file"),
         ("a.txt", "x\n", r"a.txt: expected a .jsonl, .csv or .parquet file"),
         ("a.parquet", "x\n", r"a.parquet: cannot be read"),
     ],
 )
 def test_files_that_cannot_be_read_say_where(name: str, content: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content, errors="surrogatepass")
     with pytest.raises(TextError, match=message):
         read_texts(tmp_path / name)
 

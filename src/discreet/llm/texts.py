@@ -189,6 +189,8 @@ def read_texts(path: str | Path, *, prompt: str | None = None, answer: str | Non
 def _rows(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
     """Each row, and what to call it in a message."""
     kind = path.suffix.lower()
+    if kind not in (".jsonl", ".csv", ".parquet"):
+        raise TextError(f"{path}: expected a .jsonl, .csv or .parquet file")
     try:
         if kind == ".parquet":
             from pyarrow import parquet
@@ -211,10 +213,8 @@ def _rows(path: Path) -> list[tuple[str, Mapping[str, Any]]]:
             for at, line in enumerate(content.split("\n"), 1)
             if line.strip()
         ]
-    if kind == ".csv":
-        csv.field_size_limit(_LONGEST)
-        return _table(path, content)
-    raise TextError(f"{path}: expected a .jsonl, .csv or .parquet file")
+    csv.field_size_limit(_LONGEST)
+    return _table(path, content)
 
 
 def _object(path: Path, at: int, line: str) -> Mapping[str, Any]:
