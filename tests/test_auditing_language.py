@@ -217,6 +217,7 @@ def test_what_is_said_of_one_run_is_true_of_one(audited: tuple[Path, Audit]) -> 
     page = (folder / "report.html").read_text()
     assert "Every attack judged the one run blind, and had no other." in page
     assert "number of runs tried" not in page
+    assert any(line.startswith("More training runs could tell ") for line in audit.summary)
     assert "n = 108, 1 run |" in privacy(audit)
 
 

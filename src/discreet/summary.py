@@ -209,11 +209,13 @@ def _runs(analysis: Analysis) -> Iterator[str]:
         and not (ranked[pair.safer].is_below_resolution and ranked[pair.than].is_below_resolution)
     ]
     needed = analysis.stability.runs_needed
+    alone = max((row.runs for row in ranked.values()), default=0) == 1
     if undecided:
+        what = "training runs" if alone else "training runs or evaluation samples"
         pairs = "1 undecided pair" if len(undecided) == 1 else f"{len(undecided)} of the undecided pairs"
-        yield f"More training runs or evaluation samples could tell {pairs} apart."
+        yield f"More {what} could tell {pairs} apart."
     for level, runs in needed.items():
-        if runs is None and max((row.runs for row in ranked.values()), default=2) == 1:
+        if runs is None and alone:
             continue  # nothing was tried
         if runs is None:
             yield f"No number of runs tried made two disjoint halves agree at a Spearman correlation of {level}."
