@@ -13,6 +13,7 @@ import pytest
 
 from discreet.attacks import attack, parse
 from discreet.attacks._tokens import fewest, lowest_sums
+from discreet.attacks.text_quantile import TextQuantile
 from discreet.exposure import expose
 from discreet.learners import parse as parse_learner
 from discreet.learners._design import Scale
@@ -414,6 +415,14 @@ def test_quantiles_of_texts_find_more_than_the_loss() -> None:
         found[name] = auc(e.scores, e.member, keep=e.keep).value
     assert found["loss"] < 0.62
     assert found["text_quantile"] > found["loss"] + 0.08
+
+
+def test_quantiles_know_how_many_tokens_a_text_has() -> None:
+    record, method = texts([3, 7, 1, 30, 12]), parse("text_quantile")
+    assert isinstance(method, TextQuantile)
+    assert method.known(record)[:, -1].tolist() == np.log1p([3, 7, 1, 30, 12]).tolist()
+    alone = method.known(without(record, "logp", "logp_mean", "logp_std", "rank", "offsets"))
+    assert np.array_equal(alone, method.known(record)[:, :-1])
 
 
 def test_members_of_an_ensemble_are_merged_by_their_moments() -> None:

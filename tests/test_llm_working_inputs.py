@@ -77,6 +77,40 @@ def test_below_an_adapter_the_base_is_quantized_with_its_own_inputs(
         assert not torch.equal(fresh.variant(over)(input_ids=torch.arange(9)[None]).logits, told)
 
 
+def test_a_change_in_an_early_block_renews_all_that_follow_it(tmp_path: Path) -> None:
+    base = llm.base()
+    for step in (1, 2):
+        llm.adapter(base, tmp_path / f"checkpoint-{step}", step, layers_to_transform=[0])
+    one, two = adapters_in(tmp_path)
+    calibration = encode(llm.texts(6), base)
+    working, fresh = Working(base, [SCALED], calibration), Working(base, [SCALED], calibration)
+    working.checkpoint(one)
+    before = weights(working, SCALED)
+    for each in (working, fresh):
+        each.checkpoint(two)
+    after = weights(working, SCALED)
+    late = [name for name in working.quantized if ".layers.1." in name]
+    assert not any(torch.equal(before[name], after[name]) for name in late)
+    assert same(after, weights(fresh, SCALED))
+
+
+def test_dora_counts_where_only_its_lengths_were_trained(tmp_path: Path) -> None:
+    base = llm.base()
+    wrapped = llm.adapter(base, tmp_path / "checkpoint-1", 1, use_dora=True)
+    with torch.no_grad():
+        for name, value in wrapped.named_parameters():
+            if "lora_B" in name:
+                value.zero_()
+    wrapped.save_pretrained(tmp_path / "checkpoint-1")
+    working = Working(base, ["full"])
+    working.checkpoint(adapters_in(tmp_path)[0])
+    ids = torch.arange(9)[None]
+    with torch.no_grad():
+        found, expected = working.variant("full")(input_ids=ids).logits, wrapped(input_ids=ids).logits
+        assert not torch.allclose(found, base.module(input_ids=ids).logits, atol=1e-2)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
 def test_after_a_failure_in_the_middle_of_a_block_its_inputs_are_taken_anew(tmp_path: Path) -> None:
     base = llm.base()
     llm.adapter(base, tmp_path / "checkpoint-1", 1)

@@ -20,10 +20,11 @@ from discreet.estimate import Estimate
 from discreet.exposure import Exposure
 from discreet.ranking import rank
 from discreet.records import Record
+from discreet.stats import tpr_at_fpr
 from discreet.studies.language import Language, language
 from discreet.studies.language_claims import claims, cleaned
 from discreet.studies.language_command import run, scale_of
-from discreet.studies.language_figures import _looks
+from discreet.studies.language_figures import _curve, _looks
 from discreet.studies.language_found import ATTACKS, METRICS, REFERENCES, Found, find
 from discreet.studies.language_page import to_markdown, training_curve
 from discreet.studies.language_plan import PAPER_QUANTIZERS, SCALES, LanguageScale, deal
@@ -195,6 +196,18 @@ def test_no_two_variants_look_alike() -> None:
     assert len(told) == len(PAPER_QUANTIZERS) + len(more)
     assert looks["gptq(bits=3)"]["marker"] == looks["hqq(bits=3)"]["marker"]
     assert looks["gptq(bits=3)"]["color"] == looks["gptq(bits=8)"]["color"]
+
+
+def test_curves_are_the_figures_of_merit_at_every_rate_ties_and_all() -> None:
+    rng = np.random.default_rng(0)
+    member = np.arange(500) < 200
+    scores = np.round(rng.standard_normal(500) + member, 1)
+    rates = np.array([0.01, 0.03, 0.05, 0.1, 0.2, 0.5, 0.9])
+    found = _curve(scores[member], scores[~member], np.append(rates, 1.0))
+    assert found[:-1].tolist() == pytest.approx(
+        [tpr_at_fpr(scores, member, rate).tpr.value for rate in rates]
+    )
+    assert found[-1] == 1
 
 
 def test_names() -> None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
 
 from discreet.llm import Working, adapters_in, load
 from discreet.llm.adapters import check_base
+from discreet.model_seeds import init_seed, stream
 from discreet.store import Store
 from discreet.studies.language import _Source, _tune_there, _Tuning
 from discreet.studies.language_plan import LanguageScale
-from discreet.studies.language_pretraining import pretrain
-from discreet.studies.language_tuning import TARGETS
+from discreet.studies.language_pretraining import batches, pretrain
+from discreet.studies.language_tuning import TARGETS, tune
 
 SCALE = LanguageScale(runs=4, trained=4, epochs=2, checkpoints=2, batch=4, rank=2, length=16)
 IDS = [[1, 2, 3, 4 + i] for i in range(4)]
@@ -67,6 +74,45 @@ def test_a_run_directory_may_be_moved(tmp_path: Path) -> None:
         assert not torch.equal(
             working.variant("full")(input_ids=ids).logits, base.module(input_ids=ids).logits
         )
+
+
+def test_it_is_the_training_that_is_described(tmp_path: Path) -> None:
+    """A loop of its own: labels as transformers has them, step sizes by hand."""
+    pretrain([f"text {i}" for i in range(8)], tmp_path / "base", passes=1, length=16, seed=0)
+    base = load(tmp_path / "base").module
+    scale = replace(SCALE, trained=40, epochs=3, batch=8, rank=2, lr=1e-2)
+    rng = np.random.default_rng(0)
+    ids = [rng.integers(1, 900, rng.integers(4, 9)).tolist() for _ in range(40)]
+    first = [1 + i % 3 for i in range(40)]
+    tune(base, ids, first, scale, tmp_path / "out", run=3, seed=5)
+    torch.manual_seed(init_seed(5, 3))
+    config = LoraConfig(r=2, lora_alpha=2, target_modules=list(TARGETS), task_type="CAUSAL_LM")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = get_peft_model(copy.deepcopy(base), config).train()
+    steps, warm = 15, 1
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], weight_decay=0.0)
+    for step, chosen in enumerate(batches(ids, 8, steps, stream(5, 3, 2))):
+        optimizer.param_groups[0]["lr"] = 1e-2 * min((step + 1) / warm, (steps - step) / (steps - warm))
+        longest = max(len(ids[i]) for i in chosen)
+        shape = (len(chosen), longest)
+        tokens, labels = torch.zeros(shape, dtype=torch.long), torch.full(shape, -100)
+        for row, i in enumerate(chosen):
+            tokens[row, : len(ids[i])] = torch.tensor(ids[i])
+            labels[row, first[i] : len(ids[i])] = torch.tensor(ids[i][first[i] :])
+        mask = torch.tensor([[int(at < len(ids[i])) for at in range(longest)] for i in chosen])
+        optimizer.zero_grad()
+        model(input_ids=tokens, attention_mask=mask, labels=labels).loss.backward()
+        torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], 1.0)
+        optimizer.step()
+    made = load_file(tmp_path / "out" / "checkpoint-15" / "adapter_model.safetensors")
+    own = dict(model.named_parameters())
+    assert len(made) == 2 * len(TARGETS) * 4
+    for name, value in made.items():
+        expected = own[name.replace(".weight", ".default.weight")].detach()
+        torch.testing.assert_close(value, expected, atol=1e-5, rtol=1e-3)
+    said = json.loads((tmp_path / "out" / "checkpoint-15" / "adapter_config.json").read_text())
+    assert said["r"] == said["lora_alpha"] == 2
 
 
 @pytest.fixture(autouse=True)

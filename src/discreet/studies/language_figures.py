@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from discreet._json import save
+from discreet._types import Float
 from discreet.studies.figures import board, svg
 from discreet.studies.language_claims import cleaned
 from discreet.studies.language_found import ATTACKS, FULL, METRICS, REFERENCES, Found
@@ -90,13 +91,10 @@ def _lira(found: Found) -> Any:
     ax, grid, looks = axes[0][0], np.geomspace(1e-3, 1, 200), _looks(found.variants)
     for place, variant in enumerate(found.variants):
         e = found.exposures[attack, variant]
-        curves = []
-        for score, member, keep in zip(e.scores, e.member, e.keep, strict=True):
-            others = np.sort(score[keep & ~member])[::-1]
-            allowed = np.floor(grid * len(others)).astype(int)
-            bound = np.append(others, -np.inf)[allowed]
-            inside = np.sort(score[keep & member])
-            curves.append(1 - np.searchsorted(inside, bound, "right") / len(inside))
+        curves = [
+            _curve(score[keep & member], score[keep & ~member], grid)
+            for score, member, keep in zip(e.scores, e.member, e.keep, strict=True)
+        ]
         style = {**looks[variant], "linestyle": "--" if variant == FULL else "-", "markersize": 3}
         style["markevery"] = (2 * place, 25)
         ax.plot(grid, np.mean(curves, axis=0), linewidth=1.0, label=cleaned(variant), **style)
@@ -106,6 +104,17 @@ def _lira(found: Found) -> Any:
     )
     ax.legend(fontsize=5, frameon=False)
     return figure
+
+
+def _curve(
+    members: Float[np.ndarray, " member"],
+    others: Float[np.ndarray, " other"],
+    fprs: Float[np.ndarray, " fpr"],
+) -> Float[np.ndarray, " fpr"]:
+    """TPR of the lowest threshold that at most so large a share of the others lies above; ties lie on it."""
+    allowed = np.floor(fprs * len(others)).astype(int)
+    bound = np.append(np.sort(others)[::-1], -np.inf)[allowed]
+    return 1 - np.searchsorted(np.sort(members), bound, "right") / len(members)
 
 
 def _training(found: Found) -> Any:
