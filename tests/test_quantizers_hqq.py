@@ -229,6 +229,10 @@ def test_the_form_by_hand() -> None:
     table = torch.tensor([-1.0, 0.0, 0.25, 7.0])
     assert affine(zero=None, table=table, factor=2.0).dense().tolist() == [[-2, 0, 7, 0.25, 28]]
     assert affine(zero=None, shift=torch.tensor([[1.0, -1.0, 0.5]])).dense().tolist() == [[1, 2, 0.5, 0, 6.5]]
+    half = {"zero": None, "scale": torch.tensor([[1.0, 0.5, 2.0]], dtype=torch.bfloat16)}
+    third = affine(**half, shift=torch.full((1, 3), 1 / 3, dtype=torch.bfloat16)).dense()
+    assert third.dtype == torch.float32
+    assert torch.equal(third, third.bfloat16().float())  # rounded once, to the type of the scale
     assert affine(dtype=torch.float64).dense().dtype == torch.float64
     # Two bits for each of five codes, three scales and zeros of float32.
     assert affine().nbytes(torch.float32) == 2 + 12 + 12

@@ -66,6 +66,16 @@ def test_what_is_said_of_them(changed: dict[str, Any], message: str, tmp_path: P
         Quantized.load(tmp_path / "x")
 
 
+def test_a_layer_in_groups_that_do_not_divide_it_stores_both_kinds() -> None:
+    """Rows of 10 in groups of 4: of each row two groups and one of 2, each with a scale of 4 bytes."""
+    weight = torch.randn(3, 10, generator=torch.Generator().manual_seed(0))
+    spec = "sign(scale='absmean', granularity='group(4)')"
+    assert quantize_layer(spec, weight).bytes == (3 + 6 * 4) + (1 + 3 * 4)
+    assert (
+        quantize({"w.weight": weight}, spec).bits_per_weight == quantize_layer(spec, weight).bits_per_weight
+    )
+
+
 def test_a_layer_without_weights_is_refused() -> None:
     for shape in ((0, 64), (8, 0)):
         for spec in ("hqq", "bnb4", "int8", "sign(granularity='channel')"):
