@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from discreet.audit import Audit
-from discreet.auditing_language import Texted, audit_language
+from discreet.auditing_language import Texted, audit_language, deal_texts
 from discreet.cli import entry
 from discreet.llm.encoding import encode
 from discreet.llm.model import load
@@ -181,6 +181,15 @@ def test_prompts_count_where_answers_are_the_same(place: Path, tmp_path: Path) -
     found = run(place, tmp_path / "b", others=tmp_path / "otherwise.jsonl", **dict(told))
     assert found.blind is not None
     assert found.blind.confounded
+
+
+def test_texts_that_also_calibrate_are_counted(place: Path, tmp_path: Path) -> None:
+    said = [json.loads(line)["text"] for line in (place / "others.jsonl").read_text().splitlines()]
+    own = written(tmp_path / "own.jsonl", [said[3], said[7], sentences(1, 0)[0], "benzene is the name"])
+    texted = Texted(place / "members.jsonl", place / "others.jsonl", own)
+    counts = deal_texts(load(place / "base"), texted, 0).counts
+    assert counts["texts that also calibrate, not judged for quantizers that look at texts"] == 3
+    assert counts["non-members set aside for calibration, and not judged"] == 0
 
 
 def test_calibration_and_most(place: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,10 @@ from discreet._words import listing, whole
 from discreet.attack_specs import chosen
 from discreet.audit import Audit, Data, Dataset, Provenance
 from discreet.auditing import audit_attacks
+from discreet.dealing_texts import Dealt, Texted, check_dealt, deal_texts
 from discreet.llm._variants import parse_variants
 from discreet.llm.adapters import AdapterCheckpoint, adapters_in, check_base
-from discreet.llm.encoding import Encoded, encode
 from discreet.llm.model import LanguageModel, load
-from discreet.llm.texts import TextError, Texts, apart, joined, read_texts
 from discreet.llm.tokens import losses
 from discreet.llm.trajectory import release, trajectory
 from discreet.records import Record
@@ -38,35 +37,8 @@ VARIANTS = ("full", "bnb8", "bnb4(kind='nf4')", *(f"hqq(bits={bits})" for bits i
 RUN = "0"
 UNITS = "units"
 """Folder below the run directory where single measurements are kept."""
-_CALIBRATION, _PUBLIC, _FEW = 128, 0.3, 60
 _PACKAGES = ("discreet", "numpy", "scipy", "torch", "transformers")
 _SHIPPED = "shipped checkpoint by run"
-
-
-@dataclass(frozen=True)
-class Texted:
-    """Texts and how to read them.
-
-    Attributes:
-        members: The training file: what the model was fine-tuned on.
-        nonmembers: Texts of the same kind that it was not trained on.
-        calibration: Texts for quantizers that look at inputs (GPTQ); None: some of the non-members, which are then
-            not judged.
-        prompt: Column of prompts, where it has another name than usual.
-        answer: Column of what is scored.
-        mask_prompt: Score the answer alone.
-        on_long: What to do with texts longer than the context: ``"refuse"``, ``"split"`` or ``"cut"``.
-        most: At most so many texts of either kind, drawn at random; None: all.
-    """
-
-    members: Path
-    nonmembers: Path
-    calibration: Path | None = None
-    prompt: str | None = None
-    answer: str | None = None
-    mask_prompt: bool = True
-    on_long: str = "refuse"
-    most: int | None = None
 
 
 def audit_language(
@@ -155,31 +127,6 @@ def audit_language(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Dealt:
-    """Texts by what they are for.
-
-    Attributes:
-        evaluation: Non-members, which r is taken over.
-        judged: Members, then the same non-members, which attacks are about.
-        member: Which of those are members.
-        public: Which of those the attacker knows to be none.
-        calibration: What quantizers see.
-        trained: Texts of the training file.
-        counts: What was left out, and why.
-        prompt: What comes before each of the judged.
-    """
-
-    evaluation: Encoded
-    judged: Encoded
-    member: np.ndarray
-    public: np.ndarray
-    calibration: Encoded
-    trained: int
-    counts: Mapping[str, int]
-    prompt: tuple[str, ...]
-
-
 def follow(
     units: Store,
     base: LanguageModel,
@@ -207,90 +154,6 @@ def _part(progress: Progress, low: float, high: float) -> Callable[[float], None
     return lambda share: progress(
         "measuring checkpoints" if low < 0.5 else "measuring tokens", low + (high - low) * share
     )
-
-
-def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
-    """Read the texts, leave out what is on both sides, and deal the non-members out.
-
-    The texts of ``judged`` are known by side and line of the file, such as ``"members, line 3"``.
-
-    Raises:
-        TextError: The texts cannot be used, or too few are left of either side.
-    """
-    columns = {"prompt": texted.prompt, "answer": texted.answer}
-    members, others = read_texts(texted.members, **columns), read_texts(texted.nonmembers, **columns)
-    trained = len(members)
-    mixed = bool(members.messages) == bool(others.messages) and any(members.prompt) != any(others.prompt)
-    if texted.mask_prompt and mixed:
-        which = (texted.members, texted.nonmembers)[:: 1 if any(members.prompt) else -1]
-        raise TextError(
-            f"{which[0]} has prompts and {which[1]} has none, so other parts of them would be scored: give both"
-            " alike, or score prompts as well (mask_prompt, --whole)"
-        )
-    members, others, left = apart(members, others)
-    generator = np.random.default_rng(seed)
-    members = _some(members, texted.most, generator)
-    calibrating: Texts | None = None
-    if texted.calibration is not None:
-        calibrating = read_texts(texted.calibration, **columns)
-    else:
-        order = generator.permutation(len(others))
-        size = min(_CALIBRATION, len(others) // 10)
-        calibrating = others.take(np.sort(order[:size])) if size else None
-        others = others.take(np.sort(order[size:]))
-    others = _some(others, texted.most, generator)
-    for path, kept, what in ((texted.members, members, "members"), (texted.nonmembers, others, "no members")):
-        if len(kept) < 2:
-            raise TextError(f"{path}: expected at least 2 texts that are {what}, got {len(kept)}")
-    how: dict[str, Any] = {"mask_prompt": texted.mask_prompt, "on_long": texted.on_long}
-    whole_ = joined(members, others)
-    sides = ["members"] * len(members) + ["nonmembers"] * len(others)
-    names = [f"{side}, {at.rpartition(', ')[2]}" for side, at in zip(sides, whole_.where, strict=True)]
-    judged = encode(replace(whole_, sample=np.array(names)), base, **how)
-    member = np.arange(len(whole_)) < len(members)
-    public = np.zeros(len(whole_), bool)
-    if len(others) >= _FEW:
-        known = generator.permutation(len(others))[: round(_PUBLIC * len(others))]
-        public[len(members) + known] = True
-    evaluation = judged.take(~member)
-    calibration = (
-        evaluation if calibrating is None else encode(calibrating, base, mask_prompt=False, on_long="cut")
-    )
-    counts = {
-        "texts in the training file": trained,
-        "members attacked": len(members),
-        "non-members, which r is taken over": len(others),
-        "of these known to the attacker, and not judged": int(public.sum()),
-        "non-members set aside for calibration, and not judged": len(calibrating)
-        if calibrating is not None and texted.calibration is None
-        else 0,
-        "texts on both sides, left out": left["shared"],
-        "repeats, left out": left["repeated_members"] + left["repeated_nonmembers"],
-        **{f"texts that were {name}": n for name in ("split", "cut") if (n := judged.counts.get(name, 0))},
-    }
-    return Dealt(evaluation, judged, member, public, calibration, trained, counts, whole_.prompt)
-
-
-def check_dealt(dealt: Dealt, variants: Sequence[str]) -> None:
-    """Refuse texts that leave nothing to judge a variant by.
-
-    Raises:
-        TextError: A quantizer looks at all, or all but one, of the members or of the non-members.
-    """
-    unseen = ~dealt.judged.also_in(dealt.calibration)
-    for name, variant in parse_variants(variants).items():
-        for what, side in (("members", dealt.member), ("non-members", ~dealt.member & ~dealt.public)):
-            if variant.needs_inputs and (left := int((side & unseen).sum())) < 2:
-                raise TextError(
-                    f"variant {name!r} looks at calibration texts, which leaves {left} {what} to judge it by, and"
-                    " expected are at least 2: give more texts, or others to calibrate with (calibration)"
-                )
-
-
-def _some(texts: Texts, most: int | None, generator: np.random.Generator) -> Texts:
-    if most is None or len(texts) <= most:
-        return texts
-    return texts.take(np.sort(generator.permutation(len(texts))[:most]))
 
 
 def _known(units: Store, base: LanguageModel, dealt: Dealt, shipped: Record) -> Record:
