@@ -113,9 +113,7 @@ def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
         "non-members, which r is taken over": len(others),
         "of these known to the attacker, and not judged": int(public.sum()),
         "non-members set aside for calibration, and not judged": len(aside or ()),
-        "texts that also calibrate, not judged for quantizers that look at texts": int(
-            judged.also_in(calibration).sum()
-        ),
+        "texts that also calibrate, not judged for quantizers that look at texts": both_ways,
         "texts on both sides, left out": left["shared"],
         "repeats, left out": left["repeated_members"] + left["repeated_nonmembers"],
         **{f"texts that were {name}": n for name in ("split", "cut") if (n := judged.counts.get(name, 0))},
