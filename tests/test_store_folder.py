@@ -49,6 +49,16 @@ def test_it_is_made_once_and_anew_when_altered(tmp_path: Path) -> None:
         assert sorted(p.name for p in folder.rglob("*.txt")) == ["a.txt", "b.txt"]
 
 
+def test_made_anew_with_other_bytes_it_is_there_again(tmp_path: Path) -> None:
+    store = Store(tmp_path / "run")
+    key = store.key("models/tiny.json", seed=1)
+    for text in ("one", "two"):
+        folder = make_folder(store, key, lambda aside, text=text: (aside / "a.txt").write_text(text))
+        assert is_there(store, key)
+        assert (folder / "a.txt").read_text() == text
+        (folder / "a.txt").write_text("spoilt")
+
+
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path / "run")
     key = store.key("models/tiny.json", seed=1)

@@ -286,6 +286,18 @@ def test_attacks_that_need_no_references() -> None:
     assert told["Only attacks with reference models compete."] == "does not"
 
 
+def test_below_chance_is_not_near_it_and_other_attacks_may_follow_r() -> None:
+    said = "Attacks without reference models are near chance."
+    assert {claim.says: claim.verdict for claim in claims(planted(-1.0, alone=0.3))}[said] == "cannot tell"
+    found = planted(-1.0)
+    alone = [attack for attack in ATTACKS if attack not in REFERENCES]
+    said = "r is unrelated to what the other attacks find."
+    assert {claim.says: claim.verdict for claim in claims(found)}[said] == "cannot tell"
+    some = {(a, v, "auc"): found.figures["reference", v, "auc"] for a in alone[:4] for v in found.variants}
+    told = claims(replace(found, figures={**found.figures, **some}))
+    assert {claim.says: claim.verdict for claim in told}[said] == "does not"
+
+
 def test_without_a_slope_nothing_is_claimed() -> None:
     told = verdicts(planted(0.0))
     assert told["Fig. 3 and 10"] == told["Fig. 4"] == "cannot tell"
