@@ -280,6 +280,27 @@ def test_a_cluster_is_reached_through_the_client(tmp_path: Path) -> None:
     assert said.splitlines() == ["[(0, 10), (1, 11), (2, 12)]", "item 2 is no good"]
 
 
+def test_a_client_whose_server_missed_its_time_asks_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    from discreet.backends.ray import _join
+
+    asked: list[str] = []
+
+    def late(address: str) -> None:
+        asked.append(address)
+        if len(asked) < 2:
+            raise ConnectionAbortedError("Starting Ray client server failed")
+
+    monkeypatch.setattr(ray, "init", late)
+    _join("ray://a:1", {})
+    assert asked == ["ray://a:1"] * 2
+    asked[:] = []
+    monkeypatch.setattr(ray, "init", lambda address: late(asked.clear() or address))
+    with pytest.raises(ConnectionAbortedError):
+        _join("ray://a:1", {})
+
+
 def test_a_cluster_that_is_not_there_is_not_waited_for() -> None:
     pytest.importorskip("ray")
     with socket.socket() as taken:

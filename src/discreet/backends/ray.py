@@ -140,10 +140,18 @@ def _connect(address: str | None, workers: int | None) -> None:
             if address is None or address == "local":
                 ray.init("local", num_cpus=workers or available(), include_dashboard=False, **quiet)
             else:
-                ray.init(address, **quiet)
+                _join(address, quiet)
     except (ConnectionError, RuntimeError, ValueError, exceptions.RayError) as error:
         where = address or "on this machine"
         raise BackendError(f"ray: no cluster {where}: {' '.join(str(error).split())[:300]}") from error
+
+
+def _join(address: str, how: dict[str, Any]) -> None:
+    """Join a cluster; the server that a busy one starts for a client may miss its time: it is asked for twice."""
+    try:
+        ray.init(address, **how)
+    except ConnectionAbortedError:
+        ray.init(address, **how)
 
 
 def _put(value: Any) -> Any:
