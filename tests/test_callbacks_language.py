@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +87,7 @@ def test_the_audit_finds_what_was_measured_in_training(
     fit(place, tmp_path / "out", callback, adapter=adapter)
     told = capsys.readouterr().out
     assert "discreet: r_Q from 3 checkpoints and 36 texts (higher is safer):" in told
+    assert re.search(r"discreet:   full: r \S+ \(\S+ to \S+\); .*full-precision-reference", told)
     assert callback.ranking is not None
     units = sorted((tmp_path / "run" / "units" / "trajectory").rglob("step-*.safetensors"))
     assert len(units) == 3 * len(VARIANTS)

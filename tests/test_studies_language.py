@@ -280,6 +280,12 @@ def test_planted_agreement_holds_and_turned_round_it_does_not() -> None:
     assert (told[says], worse[says]) == ("holds", "does not")
 
 
+def test_correlations_are_over_quantizers_alone() -> None:
+    told = planted(-1.0).agreements["reference", "auc"]
+    assert told is not None
+    assert told.n == 11  # twelve variants, full precision among them
+
+
 def test_attacks_that_need_no_references() -> None:
     told = {claim.says: claim.verdict for claim in claims(planted(-1.0, alone=1.2))}
     assert told["Attacks without reference models are near chance."] == "does not"

@@ -211,10 +211,7 @@ def _audit(
         provenance=Provenance(
             seed,
             {name: metadata.version(name) for name in _PACKAGES},
-            tuple(
-                Dataset(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), "", path.name)
-                for path in files
-            ),
+            tuple(Dataset(path.name, sha, "", path.name) for path, sha in zip(files, hashes, strict=True)),
         ),
         data=Data(dict(dealt.counts)),
         notes=tuple(_notes(checkpoints, dealt, shipped)),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from discreet._words import number, percent
+from discreet._words import interval, number, percent
 from discreet.auditing_language import UNITS, VARIANTS, Dealt, Texted, check_dealt, deal_texts, follow
 from discreet.callbacks._untouched import untouched
 from discreet.llm._variants import parse_variants
@@ -143,12 +143,12 @@ class LanguageCallback(TrainerCallback):
         self.ranking = rank(record, n_train=dealt.trained)
         rows = self.ranking.to_json()["variants"]
         training = time.perf_counter() - self._begun - self._spent
+        share = percent(self._spent / training) if training > 0 else "–"
         self._say(
             [
                 f"r_Q from {len(self._seen)} checkpoints and {rows[0]['samples']:,} texts (higher is safer):",
-                *(f"  {row['variant']}: r {number(row['r'])}" for row in rows),
-                f"measuring took {number(self._spent)} s, {percent(self._spent / training)} of the training's "
-                f"{number(training)} s",
+                *(f"  {row['variant']}: r {_told(row)}" for row in rows),
+                f"measuring took {number(self._spent)} s, {share} of the training's {number(training)} s",
                 f"next: discreet audit --hf … --folder {self._folder}",
             ]
         )
@@ -156,3 +156,10 @@ class LanguageCallback(TrainerCallback):
     def _say(self, lines: Sequence[str]) -> None:
         if not self._quiet:
             print("\n".join(f"discreet: {line}" for line in lines), flush=True)
+
+
+def _told(row: Mapping[str, Any]) -> str:
+    """r with its interval and what to heed; why there is none of a variant without."""
+    if row["status"] != "ok":
+        return f"is {row['status']}"
+    return "; ".join([f"{number(row['r'])} ({interval(row['low'], row['high'])})", *row["diagnostics"]])
