@@ -155,8 +155,8 @@ def test_parts_share_no_family_and_halves_complement_each_other() -> None:
         (["variants=hqq"], "variants: expected full precision first"),
         (["variants=full"], "variants: expected at least one quantizer beside 'full', got none"),
         (["pretrained=0"], "pretrained: expected at least 1, got 0"),
-        (["nonsense=1"], "--set: expected FIELD=VALUE with FIELD among model"),
-        (["runs=many"], "--set runs: expected int, got 'many'"),
+        (["nonsense=1"], "--set: expected FIELD=VALUE with one of model"),
+        (["runs=many"], "--set: expected int for runs, got 'many'"),
     ],
 )
 def test_settings_that_cannot_be(changed: list[str], words: str) -> None:

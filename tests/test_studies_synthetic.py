@@ -97,10 +97,35 @@ def _check(found: Synthetic) -> None:
     assert len(first["curves"]["sign"]["evaluation"]) == 3
     with pytest.raises(ValueError, match="scale: expected one of small, paper, got 'huge'"):
         synthetic("nowhere", scale="huge")
-    with pytest.raises(
-        ValueError, match="scale: expected at least as many attacked runs as runs, got 1 and 2"
-    ):
-        synthetic("nowhere", scale=Scale(2, 1, 50, Attack(), 2, 2, 50))
+
+
+def test_scales_that_cannot_be_are_refused() -> None:
+    for message, scale in {
+        "at least as many attacked runs as runs, got 1 and 2": Scale(2, 1, 50, Attack(), 2, 2, 50),
+        "at least 2 runs of one data set, and for the map 0 or at least 2, got 1, 9 and 2": Scale(
+            1, 2, 50, Attack(), 2, 2, 50
+        ),
+        "got 2, 0 and 2": Scale(2, 2, 50, Attack(), 2, 2, 50, sets=()),
+        "got 2, 9 and 1": Scale(2, 2, 50, Attack(), 1, 2, 50),
+        "got 2, 9 and -1": Scale(2, 2, 50, Attack(), -1, 2, 50),
+        "expected a chunk of at least 1 and 0 or more draws, got 8 and -1": Scale(
+            2, 2, 50, Attack(draws=-1), 2, 2, 50
+        ),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            synthetic("nowhere", scale=scale)
+
+
+@pytest.mark.slow
+def test_one_data_set_alone_and_no_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCALES, "tiny", TINY)
+    options = ["sets=8x2", "map_runs=0", "width=8", "n=16", "epochs=3", "draws=0"]
+    page = synthetic_command.run(tmp_path, "tiny", options)
+    told = loads((tmp_path / "study.json").read_text("utf-8"))
+    assert [each["name"] for each in told["sets"]] == ["8 modes, sigma 2"]
+    assert told["map"] == []
+    assert told["trend"] is None
+    assert "The map" not in page
 
 
 def test_a_run_is_the_same_whichever_others_come_with_it(tmp_path: Path) -> None:
@@ -266,15 +291,21 @@ def test_settings_and_their_words(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert tensor["sign"] == "sign(granularity='tensor')"
     assert tensor["5 bits"] == "uniform(bits=5, granularity='tensor')"
     assert tensor[FULL] == "full"
-    changed = synthetic_command.setting_of(["width=512", "lr=1e-3", "labels=coins"], seed=4)
+    scale, changed = synthetic_command.settings_of("paper", ["width=512", "lr=1e-3", "labels=coins"], seed=4)
     assert (changed.width, changed.lr, changed.labels, changed.seed) == (512, 1e-3, "coins", 4)
+    assert scale == SCALES["paper"]
+    scale, _ = synthetic_command.settings_of("paper", ["sets=8x2,16x1.5", "runs=20", "map_runs=0", "draws=1"])
+    assert scale.sets == ((8, 2.0), (16, 1.5))
+    assert (scale.runs, scale.attacked, scale.map_runs, scale.attack.draws) == (20, 300, 0, 1)
+    assert scale.attack.sizes == SCALES["paper"].attack.sizes
     for message, texts in {
         r"--set: expected FIELD=VALUE with one of spread, .* got 'sigma=3'": ["sigma=3"],
         r"--set: expected FIELD=VALUE .* got 'width'": ["width"],
         r"--set: expected int for width, got 'wide'": ["width=wide"],
+        r"--set: expected modes x sigma for sets, got '8'": ["sets=8"],
     }.items():
         with pytest.raises(ValueError, match=message):
-            synthetic_command.setting_of(texts)
+            synthetic_command.settings_of("small", texts)
     for message, wrong in {
         "depth: expected 0 or more hidden layers, got -1": {"depth": -1},
         "granularity: expected model or tensor, got 'row'": {"granularity": "row"},

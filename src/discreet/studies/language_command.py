@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from discreet._json import dumps, save
+from discreet.studies.changed import read
 from discreet.studies.language import language
 from discreet.studies.language_figures import draw
 from discreet.studies.language_found import find
@@ -72,14 +73,9 @@ def scale_of(name: str, changed: Sequence[str] = ()) -> LanguageScale:
     """
     if name not in SCALES:
         raise ValueError(f"scale: expected one of {', '.join(SCALES)}, got {name!r}")
-    kinds = {field.name: str(field.type) for field in dataclasses.fields(LanguageScale)}
-    told = {}
-    for each in changed:
-        field, equals, value = each.partition("=")
-        if not equals or field not in kinds:
-            raise ValueError(f"--set: expected FIELD=VALUE with FIELD among {', '.join(kinds)}, got {each!r}")
-        try:
-            told[field] = tuple(value.split(";")) if field == "variants" else _WHOLE[kinds[field]](value)
-        except ValueError:
-            raise ValueError(f"--set {field}: expected {kinds[field]}, got {value!r}") from None
-    return dataclasses.replace(SCALES[name], **told)
+    readers = {field.name: _WHOLE.get(str(field.type), _specs) for field in dataclasses.fields(LanguageScale)}
+    return dataclasses.replace(SCALES[name], **read(changed, readers))
+
+
+def _specs(text: str) -> tuple[str, ...]:
+    return tuple(text.split(";"))

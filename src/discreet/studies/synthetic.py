@@ -55,7 +55,7 @@ class Scale:
         evaluation: Samples that r is measured on.
         sets: Data sets: modes and sigma.
         attack: How the baseline is trained and how its stability is drawn.
-        map_runs: As ``runs``, for each setting of the map.
+        map_runs: As ``runs``, for each setting of the map; 0: no map.
         map_attacked: As ``attacked``.
         map_evaluation: As ``evaluation``.
         chunk: Runs trained side by side.
@@ -133,6 +133,15 @@ def synthetic(
         if scale not in SCALES:
             raise ValueError(f"scale: expected one of {', '.join(SCALES)}, got {scale!r}")
         scale = SCALES[scale]
+    if scale.runs < 2 or not scale.sets or scale.map_runs not in (0, *range(2, scale.map_runs + 1)):
+        raise ValueError(
+            "scale: expected at least 2 runs of one data set, and for the map 0 or at least 2, got"
+            f" {scale.runs}, {len(scale.sets)} and {scale.map_runs}"
+        )
+    if scale.chunk < 1 or scale.attack.draws < 0:
+        raise ValueError(
+            f"scale: expected a chunk of at least 1 and 0 or more draws, got {scale.chunk} and {scale.attack.draws}"
+        )
     if scale.attacked < scale.runs or scale.map_attacked < scale.map_runs:
         raise ValueError(
             "scale: expected at least as many attacked runs as runs, got"
@@ -158,7 +167,7 @@ class _Study:
             self.setting.at(modes=modes, sigma=sigma, evaluation=scale.evaluation)
             for modes, sigma in scale.sets
         ]
-        mapped = map_settings(self.setting.at(evaluation=scale.map_evaluation))
+        mapped = map_settings(self.setting.at(evaluation=scale.map_evaluation)) if scale.map_runs else ()
         jobs = [(each, *part) for each in settings for part in self._chunks(scale.runs, scale.attacked)]
         jobs += [
             (each, *part) for each in mapped for part in self._chunks(scale.map_runs, scale.map_attacked)

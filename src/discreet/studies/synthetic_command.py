@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from discreet._json import dumps, save
 from discreet.report.drawing import picture
-from discreet.studies.synthetic import synthetic
+from discreet.studies.changed import read
+from discreet.studies.synthetic import SCALES, Scale, synthetic
 from discreet.studies.synthetic_figures import figures
 from discreet.studies.synthetic_page import to_json, to_markdown
 from discreet.studies.synthetic_setting import Setting
 
-__all__ = ["run", "setting_of"]
+__all__ = ["run", "settings_of"]
 
 _FIXED = ("modes", "sigma", "evaluation", "seed")
 
@@ -32,7 +33,8 @@ def run(
     Args:
         folder: The run directory.
         scale: ``"small"`` or ``"paper"``.
-        changed: ``FIELD=VALUE`` of the setting.
+        changed: ``FIELD=VALUE`` of the setting or the scale: ``sets=8x2,16x3`` are modes and sigma, ``map_runs=0``
+            leaves the map out, ``draws`` are the subsets of runs that the discriminator is trained anew on.
         seed: Of everything.
         workers: Threads.
         progress: Called with what is being done, and the share that is done.
@@ -43,9 +45,8 @@ def run(
     Raises:
         ValueError: An unknown field, or a value that is none.
     """
-    found = synthetic(
-        folder, scale=scale, setting=setting_of(changed, seed), workers=workers, progress=progress
-    )
+    size, setting = settings_of(scale, changed, seed)
+    found = synthetic(folder, scale=size, setting=setting, workers=workers, progress=progress)
     page = to_markdown(found)
     save(folder / "study.json", dumps(to_json(found)))
     save(folder / "study.md", page)
@@ -55,21 +56,30 @@ def run(
     return page
 
 
-def setting_of(changed: Sequence[str], seed: int = 0) -> Setting:
-    """A setting from texts such as ``"width=512"``.
+def settings_of(scale: str, changed: Sequence[str] = (), seed: int = 0) -> tuple[Scale, Setting]:
+    """How large the study is and what is trained, from a scale's name and texts such as ``"width=512"``.
+
+    Raises:
+        ValueError: An unknown scale or field, or a value that does not fit.
 
     Example:
-        >>> setting_of(["width=512", "lr=1e-3", "labels=coins"]).width
-        512
+        >>> scale, setting = settings_of("paper", ["sets=8x2,16x3", "map_runs=0", "width=512", "lr=1e-3"])
+        >>> scale.sets, scale.map_runs, setting.width
+        (((8, 2.0), (16, 3.0)), 0, 512)
     """
+    if scale not in SCALES:
+        raise ValueError(f"scale: expected one of {', '.join(SCALES)}, got {scale!r}")
     kinds = {each.name: type(each.default) for each in fields(Setting) if each.name not in _FIXED}
-    values = {}
-    for text in changed:
-        name, equals, value = text.partition("=")
-        if name not in kinds or not equals:
-            raise ValueError(f"--set: expected FIELD=VALUE with one of {', '.join(kinds)}, got {text!r}")
-        try:
-            values[name] = kinds[name](value)
-        except ValueError:
-            raise ValueError(f"--set: expected {kinds[name].__name__} for {name}, got {value!r}") from None
-    return Setting(**values, seed=seed)
+    sizes = {each.name: int for each in fields(Scale) if each.name not in ("attack", "sets")}
+    found = read(changed, {**kinds, **sizes, "sets": _modes_x_sigma, "draws": int})
+    chosen = replace(
+        SCALES[scale], **{name: value for name, value in found.items() if name in sizes or name == "sets"}
+    )
+    if "draws" in found:
+        chosen = replace(chosen, attack=replace(chosen.attack, draws=found["draws"]))
+    return chosen, Setting(**{name: value for name, value in found.items() if name in kinds}, seed=seed)
+
+
+def _modes_x_sigma(text: str) -> tuple[tuple[int, float], ...]:
+    pairs = [part.split("x") for part in text.split(",")]
+    return tuple((int(modes), float(sigma)) for modes, sigma in pairs)
