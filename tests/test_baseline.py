@@ -181,6 +181,48 @@ def test_judged_by_hand_inverted_and_perfect() -> None:
         told.less(judge(accused[:, :5], member[:5]))
 
 
+@pytest.mark.parametrize("runs", [2, 3, 20, 25, 60, 75, 300])
+@pytest.mark.parametrize("eta", [0.01, 0.1, 0.3, 0.5])
+def test_runs_that_score_alike_are_bounded_by_their_number_and_not_by_rounding(runs: int, eta: float) -> None:
+    member, prior = np.tile(np.arange(20) < 10, (runs, 1)), Prior(eta)
+    nobody = judge(np.zeros((1, runs, 20), bool), member, prior=prior)
+    missed = 1 - 0.025 ** (1 / runs)  # a larger share of other runs would have shown, at 97.5 %
+    assert nobody.mis.value == pytest.approx(1)
+    assert nobody.mis.low == pytest.approx(1 - missed)
+    assert nobody.mis.high == 1.0
+    assert "exact bound on the share of runs" in nobody.mis.method
+    third = member[None] & (np.arange(20) < 3)
+    some = judge(third, member, prior=prior)  # TPR 0.3 on each
+    assert some.mis.low == pytest.approx(0.7 * (1 - missed))
+    assert some.mis.value == pytest.approx(0.7)
+    assert some.mis.high > 0.7 + 1e-3
+    gap = nobody.less(nobody)
+    assert gap.covers(0.0)
+    assert gap.high == -gap.low == pytest.approx(missed / min(eta, 1 - eta))
+    assert nobody.less(some).low < 0.3 < nobody.less(some).high
+    if runs >= 20:  # two runs of twenty that differ do not make a t interval honest
+        third[0, :1] = member[:1]
+        nearly = judge(third, member, prior=prior).mis
+        assert nearly.high - nearly.low > some.mis.high - some.mis.low or some.mis.high == 1.0
+        assert f"{runs - 1} of {runs} score alike" in nearly.method
+
+
+def test_rare_runs_that_an_attack_breaks_are_covered() -> None:
+    """One run in fifty is told without error: most studies of twenty see none such, and must allow for it."""
+    rng, member, hits = np.random.default_rng(0), np.tile(np.arange(20) < 10, (20, 1)), 0
+    for _ in range(300):
+        broken = rng.random(20) < 0.02
+        hits += judge((member & broken[:, None])[None], member).mis.covers(0.98)
+    assert hits / 300 > 0.95
+
+
+def test_the_method_tells_whether_seeds_are_in_it() -> None:
+    rng, member = np.random.default_rng(0), np.tile(np.arange(20) < 10, (20, 1))
+    accused = rng.random((3, 20, 20)) < np.where(member, 0.7, 0.4)
+    assert judge(accused[:1], member).mis.method == "t interval over runs"
+    assert judge(accused, member).mis.method == "t interval over runs, with the spread over 3 seeds"
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.1, 0.9), st.floats(0.2, 4))
 def test_the_best_threshold_against_trying_all(seed: int, eta: float, lam: float) -> None:

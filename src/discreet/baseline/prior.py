@@ -57,6 +57,11 @@ class Prior:
         """
         return math.log(self.gamma)
 
+    @property
+    def most(self) -> float:
+        """The accuracy of an attack without error, ``1 - eta + lambda eta``."""
+        return 1 - self.eta + self.lam * self.eta
+
     def accuracy(self, tpr: Rate, tnr: Rate) -> Rate:
         """``(1 - eta) TNR + lambda eta TPR`` (eq. 4)."""
         return (1 - self.eta) * tnr + self.lam * self.eta * tpr

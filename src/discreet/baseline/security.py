@@ -17,6 +17,8 @@ from discreet.intervals import clopper_pearson
 
 __all__ = ["Security", "judge"]
 
+_ALIKE = 1e-9  # of the range; rounding moves equal accuracies apart by 1e-16
+
 
 @dataclass(frozen=True)
 class Security:
@@ -50,11 +52,10 @@ class Security:
         """
         if self.runs != other.runs or self.prior != other.prior:
             raise ValueError("other: expected an attack judged on the same runs under the same prior")
-        gap = (other.accuracy - self.accuracy) / min(1 - self.prior.eta, self.prior.lam * self.prior.eta)
-        value, half = float(gap.mean()), _half(gap, self.mis.level)
-        return Estimate(
-            value, value - half, value + half, len(gap), self.mis.level, "paired t interval over runs"
-        )
+        least = min(1 - self.prior.eta, self.prior.lam * self.prior.eta)
+        gap, most = (other.accuracy - self.accuracy) / least, self.prior.most / least
+        low, high, how = _over_runs(gap, -most, most, self.mis.level)
+        return Estimate(float(gap.mean()), low, high, len(gap), self.mis.level, f"paired {how}")
 
     def to_json(self) -> dict:
         """Plain JSON values."""
@@ -75,9 +76,11 @@ def judge(
     level: float = 0.95,
     runs: np.ndarray | None = None,
 ) -> Security:
-    """Accuracy and MIS of an attack, with a t interval over runs.
+    """Accuracy and MIS of an attack, with an interval over runs.
 
     Rows of one run share its model, so runs are what varies; to that comes the spread over the seeds of the attack.
+    Where runs hardly vary (an attack that accuses nobody scores the same on each), their spread says nothing, and
+    their number bounds the share of runs that may score otherwise.
 
     Args:
         accused: Who is called a member, by each seed of the attack.
@@ -109,17 +112,16 @@ def judge(
     each = prior.accuracy(tpr, tnr)
     accuracy = each.mean(axis=0)
     mean, count = float(accuracy.mean()), len(accuracy)
-    half = math.hypot(_half(accuracy, level), _half(each.mean(axis=1), level) if len(each) > 1 else 0.0)
-    top = 1 - prior.eta + prior.lam * prior.eta
+    least, most, how = _over_runs(accuracy, 0.0, prior.most, level)
+    if len(each) > 1:
+        seeds = _half(each.mean(axis=1), level)
+        least, most = mean - math.hypot(mean - least, seeds), mean + math.hypot(most - mean, seeds)
+        how += f", with the spread over {len(each)} seeds"
     raw = prior.mis(mean)
-    if half == 0.0:  # every run alike: the spread says nothing, the number of runs does
-        low, high = clopper_pearson(round(mean / top * count), count, level=level)
-        half = top * max(high - mean / top, mean / top - low)
-    ends = prior.mis(mean + half), prior.mis(mean - half)
-    value, low, high = (min(1.0, max(0.0, end)) for end in (raw, *ends))
+    value, low, high = (min(1.0, max(0.0, end)) for end in (raw, prior.mis(most), prior.mis(least)))
     names = range(count) if runs is None else runs.tolist()
     return Security(
-        Estimate(value, low, high, count, level, "t interval over runs, with the spread over seeds"),
+        Estimate(value, low, high, count, level, how),
         raw,
         float(tpr.mean()),
         float(tnr.mean()),
@@ -128,6 +130,31 @@ def judge(
         accuracy,
         prior,
     )
+
+
+def _over_runs(
+    values: Float[np.ndarray, " run"], floor: float, ceiling: float, level: float
+) -> tuple[float, float, str]:
+    """Interval of the mean over runs of a number between two bounds, and how it was made.
+
+    A t interval; where nine runs in ten are alike it is widened to an exact bound. Of all runs at most a share q,
+    the upper Clopper-Pearson limit, is unlike those; whatever they are, the mean lies no further off than if they
+    all stood at a bound. Runs count, not their rows: rows of a run come and go together.
+    """
+    mean, half = float(values.mean()), _half(values, level)
+    low, high, how = mean - half, mean + half, "t interval over runs"
+    alike = np.abs(values[:, None] - values) <= _ALIKE * (ceiling - floor)
+    usual = int(alike.sum(axis=1).argmax())
+    odd = len(values) - int(alike[usual].sum())
+    if 10 * odd <= len(values):
+        share, value = clopper_pearson(odd, len(values), level=level)[1], float(values[usual])
+        low = min(low, value - share * (value - floor))
+        high = max(high, value + share * (ceiling - value))
+        how += (
+            f", widened as {len(values) - odd} of {len(values)} score alike: the exact bound on the share of runs"
+            " (not of rows, which are no independent trials) that score otherwise, at their worst"
+        )
+    return low, high, how
 
 
 def _half(values: Float[np.ndarray, " n"], level: float) -> float:
