@@ -80,8 +80,10 @@ def corrected_run(run: RunIndicator, how: str = "normal") -> float:
 def split_run(source: Trajectory | LossMoments, *, splits: int = 8, seed: int = 0) -> float:
     """r of one run with the best checkpoint and the deciding one chosen on half of the samples, measured on the rest.
 
-    What is measured was not picked by its own noise: never too low on average, and too high only where the half picks
-    another checkpoint than the least. The mean over both halves of several random splits of the blocks of samples.
+    What is measured was not picked by its own noise, but what is picked may be the wrong pair: too low on average
+    where several checkpoints are within about two standard errors of the best (a half then takes another for the
+    best, and measures a gap that is smaller than the best one's), too high where it picks another candidate than the
+    least. The mean over both halves of several random splits of the blocks of samples.
 
     Args:
         source: The run's losses.
