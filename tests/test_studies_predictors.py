@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,12 @@ import torch
 
 from discreet.losses import LOSSES
 from discreet.measure import logits
+from discreet.records import Record
 from discreet.store import Store
-from discreet.studies.predictors import PREDICTORS, Setup, _agree, _calibrated, _made, predictors
+from discreet.studies import predictors as study
+from discreet.studies.predictors import PREDICTORS, Cost, Setup, _agree, _calibrated, _made, cost, predictors
+from discreet.studies.predictors_command import run, setup_of
+from discreet.studies.predictors_target import ATTACKS, halves, mis_by_attack, strongest
 from discreet.studies.synthetic_setting import Setting
 from discreet.studies.synthetic_unit import quantized, samples
 
@@ -20,14 +25,17 @@ SMALL = Setting(width=8, epochs=3, n=24, evaluation=64, lr=3e-3)
 
 def test_losses_are_less_those_of_other_runs_on_the_same_samples(tmp_path: Path) -> None:
     made = _made(Store(tmp_path), SMALL, range(3))
-    found = _calibrated(SMALL, made, ["sign", "5 bits"], references=2)
+    own = {name: made[0].loss[name] for name in ("sign", "5 bits")}
+    found = _calibrated(SMALL, made[0].params, range(3), own, references=2)
     stack = quantized(SMALL, made[0].params)["sign"]
-    for run in range(3):
-        x, y = samples(SMALL, run)
+    for number in range(3):
+        x, y = samples(SMALL, number)
         outputs = logits(SMALL.network, stack, x).double()[..., None]
         losses = np.stack([LOSSES["bce"].per_sample(each, torch_of(y)).numpy() for each in outputs])
-        others = [each for each in range(3) if each != run]
-        np.testing.assert_allclose(found["sign"][run], losses[run] - losses[others].mean(axis=0), atol=1e-6)
+        others = [each for each in range(3) if each != number]
+        np.testing.assert_allclose(
+            found["sign"][number], losses[number] - losses[others].mean(axis=0), atol=1e-6
+        )
 
 
 def torch_of(y: np.ndarray) -> torch.Tensor:
@@ -42,6 +50,63 @@ def test_agreement_leaves_out_what_has_no_number() -> None:
     assert _agree(np.array([1.0, np.nan, np.nan, np.inf]), truth) == 0.0
 
 
+def test_the_calibration_uses_no_run_that_the_budget_did_not_pay_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = Setup(budgets=(1, 2), ratio=3, judged=4, references=8, setting=SMALL)
+    seen = []
+
+    def noted(setting: Setting, params: dict, numbers: range, own: dict, references: int) -> dict:
+        assert all(len(value) == len(numbers) for value in (*params.values(), *own.values()))
+        seen.append(list(numbers))
+        return _calibrated(setting, params, numbers, own, references)
+
+    monkeypatch.setattr(study, "_calibrated", noted)
+    predictors(tmp_path, setup, sets=[(8, 2.0)])
+    assert seen == [[2, 3, 4], [5, 6, 7], [2, 3, 4, 5, 6, 7]]  # runs 0 and 1 are the trajectories
+
+
+def test_judged_runs_are_halves_of_a_pool_that_no_predictor_saw(tmp_path: Path) -> None:
+    records = halves(Store(tmp_path), SMALL, range(20, 24))
+    assert len(records) == 8
+    record = records["sign"]
+    assert record.member is not None
+    assert record.member.sum(axis=1).tolist() == [SMALL.n] * 4
+    assert (record.member[::2] ^ record.member[1::2]).all()
+    assert record.partners("20") == ("21",)
+    pool, _ = SMALL.mixture.draw(2 * SMALL.n, stream=1)
+    for number in range(3):
+        mine, _ = samples(SMALL, number)
+        assert not (mine[:, None] == pool[None]).all(axis=2).any()
+    # members fit better than strangers, so the answers belong to the losses
+    fine = records["5 bits"]
+    assert fine.signals["loss"][record.member].mean() < fine.signals["loss"][~record.member].mean()
+
+
+def test_the_strongest_attack_is_one_that_compares_runs_where_samples_differ_in_difficulty() -> None:
+    rng = np.random.default_rng(0)
+    member = np.zeros((16, 60), bool)
+    for pair in range(8):
+        member[2 * pair, rng.permutation(60)[:30]] = True
+        member[2 * pair + 1] = ~member[2 * pair]
+    hard = rng.gamma(2.0, size=60)
+    loss = hard * np.exp(0.1 * rng.standard_normal((16, 60)) - 0.5 * member)
+    record = Record(
+        run=tuple(map(str, range(16))),
+        step=np.ones(16),
+        variant=("a",) * 16,
+        sample=np.arange(60),
+        signals={"loss": loss},
+        member=member,
+    )
+    found = mis_by_attack({"a": record})
+    assert tuple(found) == ATTACKS
+    assert found["loss"]["a"] > 0.6
+    attack, least = strongest(found)["a"]
+    assert attack.startswith("lira")
+    assert least == min(each["a"] for each in found.values()) < 0.3
+
+
 def test_a_small_study_is_the_same_when_it_is_found_again(tmp_path: Path) -> None:
     setup = Setup(budgets=(1, 2), ratio=3, judged=6, references=2, setting=SMALL)
     one = predictors(tmp_path, setup, sets=[(8, 2.0)])
@@ -54,6 +119,35 @@ def test_a_small_study_is_the_same_when_it_is_found_again(tmp_path: Path) -> Non
     assert len(one[0].strongest) == 8
 
 
-def test_budgets_that_do_not_divide() -> None:
-    with pytest.raises(ValueError, match=r"budgets: expected divisors of the largest, got \[3, 8\]"):
-        Setup(budgets=(3, 8))
+def test_costs_are_measured_once_and_a_trajectory_costs_more(tmp_path: Path) -> None:
+    found = cost(Store(tmp_path), SMALL, runs=2)
+    assert found.ratio == found.trajectory / found.last > 1
+    assert cost(Store(tmp_path), SMALL, runs=2) == found
+    assert Cost(0.9, 0.03).ratio == pytest.approx(30)
+
+
+def test_the_study_writes_its_files_and_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    changed = ["budgets=1,2", "ratio=3", "judged=4", "references=2", "sets=8x2,6x3"]
+    changed += ["width=8", "epochs=3", "n=24", "evaluation=64", "lr=3e-3"]
+    page = run(tmp_path, "small", changed)
+    files = {name: (tmp_path / name).read_bytes() for name in ("study.json", "study.md")}
+    assert "A trajectory counts as 3 runs of which only the last checkpoint is measured." in page
+    assert page == files["study.md"].decode("utf-8")
+    assert len(json.loads(files["study.json"])["sets"]) == 2
+    next((tmp_path / "judged").glob("*.safetensors")).unlink()  # as if it had been stopped before
+    assert run(tmp_path, "small", changed) == page
+    assert {name: (tmp_path / name).read_bytes() for name in files} == files
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ("budgets=3,8", r"budgets: expected divisors of the largest, got \[3, 8\]"),
+        ("judged=7", "judged: expected an even number of runs from 4 on, got 7"),
+        ("ratio=0", "ratio, references: expected at least 1, got 0 and 8"),
+        ("size=3", "--set: expected FIELD=VALUE with one of .*ratio, .* got 'size=3'"),
+    ],
+)
+def test_setups_that_make_no_sense(changed: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        setup_of([changed])

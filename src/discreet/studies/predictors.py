@@ -1,6 +1,6 @@
-"""What predicts the strongest attack's ranking best at equal cost? ``python -m discreet.studies.predictors``
+"""What predicts the strongest attack's ranking best at equal cost?
 
-Three predictors of how quantizers rank under attack, on the synthetic task of "An Indicator of Membership Inference
+Predictors of how quantizers rank under attack, on the synthetic task of "An Indicator of Membership Inference
 Security in Post-Training Quantized Models" (section 4.1): r of a few trajectories, the MIS against a loss threshold
 on many last checkpoints, and cheap attacks on those. Costs are counted in runs: one trajectory that is measured for r
 takes as long as several runs of which the last checkpoint is measured alone.
@@ -8,15 +8,19 @@ takes as long as several runs of which the last checkpoint is measured alone.
 
 from __future__ import annotations
 
-import argparse
+import json
+import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from discreet._json import dumps
 from discreet._types import Bool, Float
 from discreet.auc import auc
 from discreet.baseline import threshold
@@ -25,10 +29,11 @@ from discreet.indicator import RunIndicator
 from discreet.measure import measure_stack
 from discreet.ranking import rank_runs
 from discreet.store import Store
+from discreet.studies.predictors_target import ATTACKS, halves, mis_by_attack, strongest
 from discreet.studies.synthetic_setting import FULL, SETS, Setting
 from discreet.studies.synthetic_unit import Made, make, quantized, samples
 
-__all__ = ["PREDICTORS", "Predicted", "Setup", "mean_interval", "predictors"]
+__all__ = ["PREDICTORS", "Cost", "Predicted", "Setup", "cost", "predictors"]
 
 PREDICTORS = (
     "r, mean over runs",
@@ -47,25 +52,36 @@ class Setup:
 
     Attributes:
         budgets: Costs, in trajectories that are measured for r.
-        ratio: Runs of which the last checkpoint alone is measured that cost as much as one trajectory:
-            ``benchmarks/baseline.py`` measures it.
-        judged: Runs, others than those, on which the strongest attack is found.
+        ratio: Runs of which the last checkpoint alone is measured that cost as much as one trajectory. It decides
+            how much is trained, so it is given and not measured; ``cost`` measures it, and the page prints both.
+        judged: Runs, others than those, on which the strongest attack is found; an even number.
         references: Other runs' models that calibrate a loss.
         setting: What is trained on each data set.
 
     Raises:
-        ValueError: A budget that does not divide the largest one.
+        ValueError: A budget that does not divide the largest one, or no budget; numbers below 1 (references, ratio)
+            or an odd number of judged runs, or fewer than 4.
     """
 
     budgets: tuple[int, ...] = (1, 2, 4, 8)
-    ratio: int = 11
-    judged: int = 60
+    ratio: int = 25
+    judged: int = 64
     references: int = 8
     setting: Setting = field(default_factory=Setting)
 
     def __post_init__(self) -> None:
-        if any(max(self.budgets) % each for each in self.budgets):
+        if (
+            not self.budgets
+            or min(self.budgets) < 1
+            or any(max(self.budgets) % each for each in self.budgets)
+        ):
             raise ValueError(f"budgets: expected divisors of the largest, got {list(self.budgets)}")
+        if min(self.ratio, self.references) < 1:
+            raise ValueError(
+                f"ratio, references: expected at least 1, got {self.ratio} and {self.references}"
+            )
+        if self.judged < 4 or self.judged % 2:
+            raise ValueError(f"judged: expected an even number of runs from 4 on, got {self.judged}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +92,40 @@ class Predicted:
         setting: What was trained.
         agreement: Spearman correlation of a predictor's ranking with that of the strongest attack, by predictor and
             budget; the mean over disjoint parts of the runs.
-        strongest: The attack that finds most, and the MIS against it, by quantizer.
+        mis: The MIS of the judged runs by attack and quantizer.
     """
 
     setting: Setting
     agreement: Mapping[tuple[str, int], float]
-    strongest: Mapping[str, tuple[str, float]]
+    mis: Mapping[str, Mapping[str, float]]
+
+    @property
+    def strongest(self) -> dict[str, tuple[str, float]]:
+        """The attack that finds most, and the MIS against it, by quantizer."""
+        return strongest(self.mis)
+
+    def alike(self, attack: str) -> float:
+        """Spearman correlation of one attack's ranking with the strongest's, on the same runs."""
+        truth = np.array([mis for _, mis in self.strongest.values()])
+        return _agree(np.array([self.mis[attack][name] for name in self.strongest]), truth)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Process time of both kinds of run.
+
+    Attributes:
+        trajectory: Seconds to train one run and measure every checkpoint for r.
+        last: Seconds to train one run and measure its last checkpoint on its members and as many others.
+    """
+
+    trajectory: float
+    last: float
+
+    @property
+    def ratio(self) -> float:
+        """Runs of the second kind that cost as much as one of the first."""
+        return self.trajectory / self.last
 
 
 def predictors(
@@ -108,16 +152,15 @@ def predictors(
 
 
 def _on_set(store: Store, setup: Setup, setting: Setting) -> Predicted:
-    most = max(setup.budgets)
+    most, names = max(setup.budgets), [name for name in setting.specs if name != FULL]
     followed = _made(store, setting, range(most), trajectory=True)
-    last = _made(store, setting, range(most, most + most * setup.ratio), trajectory=False)
-    judged = _made(store, setting, range(most * (1 + setup.ratio), most * (1 + setup.ratio) + setup.judged))
-    names = [name for name in setting.specs if name != FULL]
-    strongest = _strongest(setting, judged, names, setup.references)
-    truth = np.array([strongest[name][1] for name in names])
+    seen = most * (1 + setup.ratio)
+    last = _made(store, setting, range(most, seen), trajectory=False)
+    mis = _judged(store, setting, range(seen, seen + setup.judged))
+    truth = np.array([strongest(mis)[name][1] for name in names])
     indicators = {name: _joined(followed, name) for name in names}
     losses = {name: np.concatenate([each.loss[name] for each in last]) for name in names}
-    less = _calibrated(setting, last, names, setup.references)
+    params = {name: torch.cat([each.params[name] for each in last]) for name in last[0].params}
     agreement: dict[tuple[str, int], list[float]] = {}
     for budget in setup.budgets:
         for first in range(0, most, budget):
@@ -130,14 +173,39 @@ def _on_set(store: Store, setup: Setup, setting: Setting) -> Predicted:
                 key = PREDICTORS[statistic == "median"], budget
                 agreement.setdefault(key, []).append(_agree(np.array(values), truth))
             rows = slice(first * setup.ratio, (first + budget) * setup.ratio)
+            paid = {name: loss[rows] for name, loss in losses.items()}
+            # references too come from the runs that this budget paid for
+            less = _calibrated(
+                setting,
+                {name: value[rows] for name, value in params.items()},
+                range(most, seen)[rows],
+                paid,
+                setup.references,
+            )
             for predictor, worth in (
-                (PREDICTORS[2], lambda name, rows=rows: _mis(losses[name][rows], setting.seed)),
-                (PREDICTORS[3], lambda name, rows=rows: -_auc(-losses[name][rows])),
-                (PREDICTORS[4], lambda name, rows=rows: -_auc(-less[name][rows])),
+                (PREDICTORS[2], [_mis(paid[name], setting.seed) for name in names]),
+                (PREDICTORS[3], [-_auc(-paid[name]) for name in names]),
+                (PREDICTORS[4], [-_auc(-less[name]) for name in names]),
             ):
-                values = np.array([worth(name) for name in names])
-                agreement.setdefault((predictor, budget), []).append(_agree(values, truth))
-    return Predicted(setting, {key: float(np.mean(each)) for key, each in agreement.items()}, strongest)
+                agreement.setdefault((predictor, budget), []).append(_agree(np.array(worth), truth))
+    return Predicted(setting, {key: float(np.mean(each)) for key, each in agreement.items()}, mis)
+
+
+def _judged(store: Store, setting: Setting, runs: Sequence[int]) -> dict[str, dict[str, float]]:
+    """The MIS of every attack on runs that no predictor sees, kept: the attacks take longer than the training."""
+    records = halves(store, setting, runs)
+    content = {"loss": {name: each.signals["loss"] for name, each in records.items()}, "attacks": ATTACKS}
+    key = store.key(
+        f"judged/{setting.name} mis.json",
+        **content,
+        member=next(iter(records.values())).member,
+        seed=setting.seed,
+        version=metadata.version("discreet"),
+    )
+    told = store.make(
+        key, lambda aside: aside.write_text(dumps(mis_by_attack(records, seed=setting.seed)), "utf-8")
+    )
+    return json.loads(told.read_text("utf-8"))
 
 
 def _made(store: Store, setting: Setting, runs: range, trajectory: bool = False) -> list[Made]:
@@ -149,35 +217,30 @@ def _joined(made: Sequence[Made], name: str) -> dict[str, RunIndicator]:
     return {run: each for part in made for run, each in part.indicators[name].items()}
 
 
-def _strongest(
-    setting: Setting, made: Sequence[Made], names: Sequence[str], references: int
-) -> dict[str, tuple[str, float]]:
-    """For each quantizer the attack with the lowest MIS."""
-    less = _calibrated(setting, made, names, references)
-    found = {}
-    for name in names:
-        loss = np.concatenate([each.loss[name] for each in made])
-        attacks = {"loss": _mis(loss, setting.seed), "loss less other runs'": _mis(less[name], setting.seed)}
-        best = min(attacks, key=lambda each: attacks[each])
-        found[name] = best, attacks[best]
-    return found
-
-
 def _calibrated(
-    setting: Setting, made: Sequence[Made], names: Sequence[str], references: int
+    setting: Setting,
+    params: Mapping[str, Tensor],
+    numbers: Sequence[int],
+    own: Mapping[str, Float[np.ndarray, "run row"]],
+    references: int,
 ) -> dict[str, Float[np.ndarray, "run row"]]:
-    """Each run's losses less the mean loss of its samples under the next runs' models, which saw none of them."""
-    params = {name: torch.cat([each.params[name] for each in made]) for name in made[0].params}
-    numbers = [run for each in made for run in each.runs]
+    """Each run's losses less the mean loss of its samples under the next runs' models, which saw none of them.
+
+    Args:
+        setting: What was trained.
+        params: Last checkpoints of the runs, a stack.
+        numbers: Of the runs.
+        own: Losses by variant.
+        references: How many of the other runs; all where they are fewer.
+    """
     variants = quantized(setting, params)
-    own = {name: np.concatenate([each.loss[name] for each in made]) for name in names}
-    found = {name: np.empty_like(own[name]) for name in names}
+    found = {name: np.empty_like(loss) for name, loss in own.items()}
     for at, run in enumerate(numbers):
         x, y = samples(setting, run)
         others = [(at + 1 + step) % len(numbers) for step in range(min(references, len(numbers) - 1))]
-        stacks = {name: _rows(variants[name], others) for name in names}
+        stacks = {name: _rows(variants[name], others) for name in own}
         told = measure_stack(setting.network, stacks, x, y, "bce", which=["loss"], workers=1)["loss"]
-        for place, name in enumerate(names):
+        for place, name in enumerate(own):
             found[name][at] = own[name][at] - told[:, place].mean(axis=0)
     return found
 
@@ -206,47 +269,24 @@ def _agree(values: Float[np.ndarray, " quantizer"], truth: Float[np.ndarray, " q
     return spearman(values[there], truth[there]).value
 
 
-def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean over data sets and a 95 % t interval.
+def cost(store: Store, setting: Setting, runs: int = _AT_ONCE) -> Cost:
+    """Time some runs of both kinds on one core, trained side by side as the study does; kept in the store.
 
-    Example:
-        >>> tuple(round(each, 2) for each in mean_interval([0.4, 0.6]))
-        (0.5, -0.77, 1.77)
+    Args:
+        store: The run directory.
+        setting: What to train.
+        runs: How many of each kind.
     """
-    from scipy.special import stdtrit
 
-    found = np.array(values)
-    half = float(stdtrit(len(found) - 1, 0.975) * found.std(ddof=1) / np.sqrt(len(found)))
-    return float(found.mean()), float(found.mean()) - half, float(found.mean()) + half
+    def measured(aside: Path) -> None:
+        seconds = []
+        for trajectory in (True, False):
+            with tempfile.TemporaryDirectory() as folder:
+                make(Store(folder), setting, range(2), trajectory)  # what only the first call takes
+                started = time.process_time()
+                make(Store(folder), setting, range(2, 2 + runs), trajectory)
+                seconds.append((time.process_time() - started) / runs)
+        aside.write_text(json.dumps(seconds), "utf-8")
 
-
-def main() -> None:
-    """Print the tables of docs/studies/predictors.md."""
-    parser = argparse.ArgumentParser(description="What predicts the strongest attack's ranking best?")
-    parser.add_argument("--folder", default="study-predictors", help="where runs are kept")
-    setup, found = Setup(), predictors(parser.parse_args().folder)
-    head = " | ".join(f"{budget}, {budget * setup.ratio}" for budget in setup.budgets)
-    print(f"| predictor | {head} |\n|{'---|' * (1 + len(setup.budgets))}")
-    for predictor in PREDICTORS:
-        cells = [_told([each.agreement[predictor, budget] for each in found]) for budget in setup.budgets]
-        print(f"| {predictor} | {' | '.join(cells)} |")
-    for predictor in PREDICTORS[2:]:
-        apart = [
-            _told([each.agreement[predictor, b] - each.agreement[PREDICTORS[0], b] for each in found])
-            for b in setup.budgets
-        ]
-        print(f"| {predictor}, less mean r | {' | '.join(apart)} |")
-    names = list(found[0].strongest)
-    print(f"\n| data set | {' | '.join(names)} |\n|{'---|' * (1 + len(names))}")
-    for each in found:
-        cells = [f"{mis:.2f}{'' if attack == 'loss' else '*'}" for attack, mis in each.strongest.values()]
-        print(f"| {each.setting.name} | {' | '.join(cells)} |")
-
-
-def _told(values: Sequence[float]) -> str:
-    value, low, high = mean_interval(values)
-    return f"{value:.2f} ({low:.2f} to {high:.2f})".replace("-", "−")
-
-
-if __name__ == "__main__":
-    main()
+    key = store.key("cost.json", setting=setting.to_json(), runs=runs, version=metadata.version("discreet"))
+    return Cost(*json.loads(store.make(key, measured).read_text("utf-8")))
