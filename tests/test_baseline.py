@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from discreet.baseline import (
+    BEST,
+    CANONICAL,
+    KINDS,
     Baseline,
     Discriminator,
     Prior,
     Runs,
+    Split,
     baseline,
     canonical,
     flat,
@@ -25,6 +29,7 @@ from discreet.baseline import (
     threshold,
 )
 from discreet.baseline.discriminator import log_odds_of_loss
+from discreet.baseline.mis import _most_accurate
 from discreet.baseline.projection import in_span
 from discreet.baseline.threshold import _best
 from discreet.measure import logits
@@ -115,6 +120,46 @@ def test_attacks_that_read_more_find_more_as_the_closed_forms_say(found: Baselin
         assert found.beyond_loss(variant).low > 0
         assert found.beyond_loss(variant, "black-box").low > 0
         assert found.found["black-box", variant].less(found.found["full", variant]).low > 0
+
+
+def test_the_best_attack_is_chosen_on_runs_that_do_not_judge_it(found: Baseline) -> None:
+    assert found.kinds == (*KINDS, BEST)
+    assert found.chosen["leaks"] == ("full", "full")  # one a fold, and it pays here (see above)
+    assert found.found[BEST, "leaks"].raw == found.found["full", "leaks"].raw
+    data, _ = made(runs=40)
+    # What is read beside the losses is noise: the attack on losses alone is best, and nothing is lost by choosing.
+    told = baseline(data, discriminator=Discriminator(epochs=6), seeds=1, folds=2, workers=1)
+    assert "loss-only" in told.chosen["leaks"]
+    raws = [told.found[kind, "leaks"].raw for kind in KINDS]
+    assert min(raws) - 0.02 < told.found[BEST, "leaks"].raw < max(raws)
+    assert set(told.chosen) == set(told.variants)
+    alone = baseline(data, kinds=["loss-only"], discriminator=Discriminator(epochs=1), seeds=1, workers=1)
+    assert alone.kinds == ("loss-only",)
+    assert alone.chosen == {}
+
+
+def test_the_choice_looks_at_no_judged_run() -> None:
+    member = np.tile(np.arange(8) < 4, (6, 1))
+    split = Split(np.array([0, 1]), np.array([2, 3]), np.array([4, 5]))
+    right, wrong = member[None].copy(), ~member[None]
+    early, late = wrong.copy(), right.copy()
+    early[:, :4], late[:, :4] = right[:, :4], wrong[:, :4]
+    assert _most_accurate({"full": early, "loss-only": late}, member, split, Prior()) == "full"
+    assert _most_accurate({"full": late, "loss-only": early}, member, split, Prior()) == "loss-only"
+    alike = dict.fromkeys((*KINDS, CANONICAL), right)
+    assert _most_accurate(alike, member, split, Prior()) == "loss-only"
+
+
+def test_weights_in_order_are_a_kind_of_their_own() -> None:
+    data, _ = made(runs=16, n=16, own=1.0)
+    both = Runs(
+        data.x, data.member, data.loss, data.weights, {name: data.weights[name] for name in data.loss}
+    )
+    quick = {"discriminator": Discriminator(epochs=3), "seeds": 1, "workers": 1}
+    told = baseline(both, kinds=[CANONICAL, "full"], **quick)
+    for variant in data.loss:
+        assert told.found[CANONICAL, variant].raw == told.found["full", variant].raw  # the same weights here
+    assert both.take(np.array([3, 1])).ordered["leaks"].shape == (2, 500)
 
 
 def test_nothing_to_find_is_full_security_whatever_is_read(found: Baseline) -> None:
@@ -325,7 +370,10 @@ def test_what_does_not_fit_is_refused() -> None:
     bare = Runs(data.x, data.member, data.loss, {})
     for message, changed in {
         "weights: the kind 'full' reads them, got none": {},
-        "kinds: expected some of full, black-box, loss-only, got grey-box": {"kinds": ["grey-box"]},
+        "ordered: the kind 'full, units in order' reads them, got none": {"kinds": [CANONICAL]},
+        "kinds: expected some of full, black-box, loss-only, full, units in order, got grey-box": {
+            "kinds": ["grey-box"]
+        },
         "seeds: expected at least 1, got 0": {"seeds": 0},
     }.items():
         with pytest.raises(ValueError, match=message):

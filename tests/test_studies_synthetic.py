@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from discreet._json import dumps, loads
-from discreet.baseline import Discriminator, judge
+from discreet.baseline import BEST, CANONICAL, Discriminator, judge
 from discreet.cli import entry
 from discreet.data.mixture import Mixture
 from discreet.estimate import Estimate
@@ -20,10 +21,10 @@ from discreet.store import Store
 from discreet.studies import synthetic as study
 from discreet.studies import synthetic_command, theorem
 from discreet.studies.synthetic import SCALES, Scale, map_settings, synthetic
-from discreet.studies.synthetic_attack import Attack
+from discreet.studies.synthetic_attack import GRID, Attack
 from discreet.studies.synthetic_claims import _verdict, claims
-from discreet.studies.synthetic_found import Synthetic, agreement, mean_over, needed, optimum
-from discreet.studies.synthetic_page import to_json, to_markdown
+from discreet.studies.synthetic_found import MapRow, Synthetic, agreement, mean_over, needed, optimum, trend
+from discreet.studies.synthetic_page import _needed, to_json, to_markdown
 from discreet.studies.synthetic_setting import FULL, NAMES, SETS, Setting
 from discreet.studies.synthetic_unit import make, quantized, samples
 from discreet.trajectory import Trajectory
@@ -86,7 +87,7 @@ def _check(found: Synthetic) -> None:
     first = told["sets"][0]
     assert {each["variant"] for each in first["ranking"]["variants"]} == set(NAMES)
     kinds = {each["kind"] for each in first["security"]}
-    assert kinds == {"full", "black-box", "loss-only", "full, units in order", "loss threshold"}
+    assert kinds == {"full", "black-box", "loss-only", CANONICAL, BEST, "loss threshold"}
     assert all(0 <= each["mis"]["low"] <= each["mis"]["high"] <= 1 for each in first["security"])
     assert {each["mis"]["n"] for each in first["security"]} == {8}
     assert len(told["map"]) == 2
@@ -100,20 +101,31 @@ def _check(found: Synthetic) -> None:
 
 
 def test_scales_that_cannot_be_are_refused() -> None:
-    for message, scale in {
-        "at least as many attacked runs as runs, got 1 and 2": Scale(2, 1, 50, Attack(), 2, 2, 50),
-        "at least 2 runs of one data set, and for the map 0 or at least 2, got 1, 9 and 2": Scale(
-            1, 2, 50, Attack(), 2, 2, 50
-        ),
-        "got 2, 0 and 2": Scale(2, 2, 50, Attack(), 2, 2, 50, sets=()),
-        "got 2, 9 and 1": Scale(2, 2, 50, Attack(), 1, 2, 50),
-        "got 2, 9 and -1": Scale(2, 2, 50, Attack(), -1, 2, 50),
-        "expected a chunk of at least 1 and 0 or more draws, got 8 and -1": Scale(
-            2, 2, 50, Attack(draws=-1), 2, 2, 50
-        ),
+    good = Scale(2, 8, 50, Attack(), 2, 8, 50)
+    for message, changed in {
+        r"attacked: expected at least 6 \(the runs for r are among them\), got 5": {"runs": 6, "attacked": 5},
+        r"map_attacked: expected at least 6 .*, got 5": {"map_runs": 6, "map_attacked": 5},
+        "attacked: expected enough runs for 5 folds, got 4": {"attacked": 4},
+        "map_attacked: expected enough runs for 5 folds, got 4": {"map_attacked": 4},
+        "sizes: expected enough runs for 2 folds, got 3": {"attack": Attack(sizes=(8, 3))},
+        "runs: expected at least 2, got 1": {"runs": 1},
+        r"map_runs: expected at least 2 \(or 0: no map\), got 1": {"map_runs": 1},
+        "map_runs: expected at least 2 .*, got -1": {"map_runs": -1},
+        "evaluation: expected at least 2, got 1": {"evaluation": 1},
+        "map_evaluation: expected at least 2, got 1": {"map_evaluation": 1},
+        "chunk: expected at least 1, got 0": {"chunk": 0},
+        "draws: expected at least 0, got -1": {"attack": Attack(draws=-1)},
+        "seeds: expected at least 1, got 0": {"attack": Attack(seeds=0)},
+        "folds: expected at least 1, got 0": {"attack": Attack(folds=0)},
+        r"sets: expected at least one, and none twice, got \(\)": {"sets": ()},
+        "sets: expected at least one, and none twice, got .*8": {"sets": ((8, 2.0), (8, 2.0))},
+        "modes, features: expected at least 2 and at least 1, got 1 and 128": {"sets": ((1, 2.0),)},
     }.items():
-        with pytest.raises(ValueError, match=message):
-            synthetic("nowhere", scale=scale)
+        with pytest.raises(ValueError, match=f"^{message}"):
+            synthetic("nowhere", scale=replace(good, **changed))
+    with pytest.raises(ValueError, match="lr: expected a positive number"):
+        synthetic("nowhere", scale=good, setting=Setting(lr=0.0))
+    assert not Path("nowhere").exists()
 
 
 @pytest.mark.slow
@@ -154,11 +166,11 @@ def test_what_is_kept_of_a_run_is_what_its_losses_give(tmp_path: Path) -> None:
     made = make(Store(tmp_path), SMALL, [2], True)
     x, y = (torch.from_numpy(each) for each in samples(SMALL, 2))
     seen, answer = (torch.from_numpy(each) for each in SMALL.mixture.draw(50, stream=0))
-    torch.manual_seed(init_seed(0, 2))
+    torch.manual_seed(init_seed(SMALL.training_seed, 2))
     net = SMALL.network.module()
     optimizer = torch.optim.Adam(net.parameters(), 1e-4)
     bce = torch.nn.functional.binary_cross_entropy_with_logits
-    orders, losses = Orders(0, [2], 16), []
+    orders, losses = Orders(SMALL.training_seed, [2], 16), []
     for _ in range(3):
         for rows in torch.from_numpy(orders.next()[0]).split(8):
             optimizer.zero_grad()
@@ -206,6 +218,32 @@ def test_clusters_are_as_they_are_said_to_be() -> None:
             Mixture(**{"modes": 8, "sigma": 2.0, **wrong})
 
 
+@pytest.mark.parametrize(
+    "other",
+    [{"sigma": 3.0}, {"modes": 9}, {"spread": 0.5}, {"labels": "coins"}, {"seed": 4}, {"features": 127}],
+)
+def test_mixtures_that_differ_in_anything_share_nothing(other: dict[str, float | str]) -> None:
+    one = Mixture(8, 2.0, seed=3)
+    two = replace(one, **other)
+    width = min(one.features, two.features)
+    a, b = one.clusters()[0][:, :width] / one.spread, two.clusters()[0][:8, :width] / two.spread
+    assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.15
+    a, b = (each.draw(200, stream=2)[0][:, :width].ravel() for each in (one, two))
+    assert abs(np.corrcoef(a, b)[0, 1]) < 0.1
+    assert one.entropy != two.entropy
+    assert replace(two, sigma=np.float64(two.sigma)).entropy == two.entropy
+
+
+def test_data_sets_have_starts_and_orders_of_their_own(tmp_path: Path) -> None:
+    seeds = [SMALL.at(modes=modes, sigma=sigma).training_seed for modes, sigma in SETS]
+    assert len(set(seeds)) == 9
+    assert SMALL.at(lr=1e-3, width=9, batch_size=4).training_seed == SMALL.training_seed
+    assert 0 <= min(seeds) <= max(seeds) < 2**63
+    still = SMALL.at(lr=1e-30)  # stays at its start
+    one, two = (make(Store(tmp_path), each, [0], False).params for each in (still, still.at(sigma=3.0)))
+    assert not any(bool((one[name] == two[name]).all()) for name in one)
+
+
 def _planted(order: list[float]) -> tuple:
     """Variants whose r rises in the order given, and attacks that succeed less and less."""
     rng = np.random.default_rng(0)
@@ -248,6 +286,20 @@ def test_agreement_of_planted_orders() -> None:
     assert edges == 0.5
 
 
+def test_the_curve_of_r_is_of_the_quantizers_and_on_the_grid_of_the_others() -> None:
+    rng = np.random.default_rng(0)
+    base, gaps = rng.exponential(size=(7, 1, 400)), np.array([0.3, 0.0, 0.15])[:, None]
+    losses = {
+        name: base + scale * gaps + 2.0 * rng.standard_normal((7, 3, 400))
+        for name, scale in (("a", 1.0), ("b", 1.2), ("c", 1.1), (FULL, 90.0))
+    }
+    curve = study._r_stability(rank(losses))
+    assert curve.runs == (4, 6, 7)
+    assert curve == study._r_stability(rank({name: losses[name] for name in "abc"}))
+    assert curve.spearman[0] < rank(losses).stability().subset_vs_all.spearman[3]  # full lifts it
+    assert set(Attack().sizes) <= set(GRID)
+
+
 def test_how_many_runs_a_curve_needs() -> None:
     def curve(*values: float) -> Curve:
         return Curve(tuple(range(1, len(values) + 1)), values, values, values)
@@ -258,6 +310,10 @@ def test_how_many_runs_a_curve_needs() -> None:
     whole = Attack(sizes=(2, 3, 99), draws=4).curve(5, lambda runs: np.arange(3.0) * len(runs), 0)
     assert whole.runs == (2, 3, 5)
     assert whole.spearman == (1.0, 1.0, 1.0)
+    assert needed(curve(0.95, 0.95, 1.0)) == 1
+    assert _needed(curve(0.95, 0.95, 1.0)) == "1 (fewest tried)"
+    assert _needed(curve(0.1, 0.95, 1.0)) == "2"
+    assert _needed(curve(0.1, 0.2, 1.0)) == "not reached"
     noisy = Attack(sizes=(2,), draws=3).curve(5, lambda runs: np.zeros(3), 0)
     assert noisy.spearman[0] == 0.0
 
@@ -272,18 +328,52 @@ def test_verdicts_follow_their_rules() -> None:
 
     def close(*values: float) -> str:
         mean = mean_over([Estimate(v, v, v, 8, 0.95) for v in values])
-        return claims([], {("mean", "full"): mean})[0].verdict
+        return claims([], {("mean", BEST): mean})[0].verdict
 
     assert close(0.8, 0.85, 0.9, 0.84) == "holds"
     assert close(0.1, 0.0, 0.2, 0.1) == "does not"
     assert close(0.1, 0.9, 0.8, 0.95) == "cannot tell"
     assert close(0.9) == "cannot tell"
     assert mean_over([None, None]) is None
+    by_r = [each for each in claims([], {}) if each.said.endswith("by r (section 4.1)")]
+    assert len(by_r) == 2
+    for each in by_r:  # more runs do not help r below its resolution
+        assert "more evaluation samples for pairs of which both r lie below the resolution" in each.rule
+        assert "in 0 of all pairs both r lie below the resolution" in each.found
+
+
+def test_settings_that_share_samples_are_one_draw_of_the_trend() -> None:
+    """Sixteen settings of each of four data sets are four independent things, however finely they agree."""
+
+    def row(sigma: float, at: float, value: float) -> MapRow:
+        each = Estimate(value, -1.0, 1.0, 8, 0.95)
+        return MapRow(SMALL.at(sigma=sigma), (at, at), 0.0, {"mean": each}, {}, {})
+
+    rng = np.random.default_rng(0)
+    # within a data set neither moves; between the four they go apart
+    rows = [
+        row(sigma, 0.2 * sigma + 0.01 * rng.random(), value + 0.01 * rng.random())
+        for sigma, value in ((1.0, 0.5), (2.0, 0.7), (3.0, 0.1), (4.0, 0.2))
+        for _ in range(16)
+    ]
+    found = trend([], rows)
+    assert found is not None
+    assert found.value < -0.4
+    assert found.covers(0.5)
+    assert found.n == 64
+    assert "over 4 data sets" in found.method
+    assert trend([], rows[:48]) is None  # three data sets
+    assert trend([], []) is None
 
 
 def test_settings_and_their_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert len(SETS) == 9
     assert len(map_settings(Setting())) == 16
+    assert {each.depth for each in map_settings(Setting(depth=2))} == {0, 1}
+    settings, mapped = study._settings(SCALES["paper"], Setting())
+    assert len(mapped) == 15
+    assert not {each.at(evaluation=20_000) for each in mapped} & set(settings)
+    assert len(study._settings(replace(SCALES["paper"], sets=((6, 1.5),)), Setting())[1]) == 16
     assert Setting(depth=0).network.widths == (128, 1)
     assert Setting(depth=2, width=5).network.widths == (128, 5, 5, 1)
     assert Setting().specs["1.58b 90%"] == "ternary(zeros=0.9)"

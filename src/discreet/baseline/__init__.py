@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from discreet.baseline.canonical import canonical, flat
 from discreet.baseline.discriminator import Discriminator
-from discreet.baseline.mis import KINDS, Baseline, baseline
+from discreet.baseline.mis import BEST, CANONICAL, KINDS, Baseline, baseline
 from discreet.baseline.prior import Prior
 from discreet.baseline.runs import Runs
 from discreet.baseline.security import Security, judge
@@ -16,6 +16,8 @@ from discreet.baseline.split import Split, split_runs
 from discreet.baseline.threshold import threshold
 
 __all__ = [
+    "BEST",
+    "CANONICAL",
     "KINDS",
     "Baseline",
     "Discriminator",

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from operator import itemgetter
@@ -26,10 +26,14 @@ from discreet.baseline.security import Security, judge
 from discreet.baseline.split import Split, split_runs
 from discreet.estimate import Estimate
 
-__all__ = ["KINDS", "Baseline", "baseline"]
+__all__ = ["BEST", "CANONICAL", "KINDS", "Baseline", "baseline"]
 
 KINDS = ("full", "black-box", "loss-only")
 """What the discriminator reads: inputs, weights and losses; inputs and losses; losses."""
+CANONICAL = "full, units in order"
+"""The full attack on weights whose hidden units stand in canonical order."""
+BEST = "best"
+"""For each variant and split, the trained kind that is most accurate on the runs that stop the training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +42,18 @@ class Baseline:
 
     The MIS against fewer attacks is never smaller (section 5), for the best ones of each kind. Trained ones may turn
     that round within their noise, and where they do so beyond it, the larger attack was not trained well enough.
+    The kind ``"best"`` (with more than one trained) is then the lowest upper estimate that is not chosen by what
+    judges it.
 
     Attributes:
         found: By kind of attack and variant.
         seeds: Discriminators trained for each.
+        chosen: By variant, the kind that ``"best"`` took in each split.
     """
 
     found: dict[tuple[str, str], Security]
     seeds: int
+    chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -90,7 +98,7 @@ def baseline(
 
     Args:
         runs: Members and fresh non-members of independent runs.
-        kinds: Which of ``KINDS`` to train.
+        kinds: Which of ``KINDS`` to train, or ``CANONICAL``.
         discriminator: How.
         prior: Share of members and weight of the true positive rate; rows are balanced whatever it is, and the
             decision is moved (section 11).
@@ -102,7 +110,7 @@ def baseline(
         backend: Where discriminators are trained; None: here. Nor on that.
 
     Raises:
-        ValueError: An unknown kind, no seed, too few runs, or the kind ``full`` without weights.
+        ValueError: An unknown kind, no seed, too few runs, or a kind that reads weights without any.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -113,18 +121,22 @@ def baseline(
         >>> found.mis("full", "loss-only").covers(0.317)  # 2 - 2 Phi(1)
         True
     """
-    unknown = [kind for kind in kinds if kind not in KINDS]
+    known = (*KINDS, CANONICAL)
+    unknown = [kind for kind in kinds if kind not in known]
     if unknown or not kinds:
-        raise ValueError(f"kinds: expected some of {', '.join(KINDS)}, got {', '.join(unknown) or 'none'}")
+        raise ValueError(f"kinds: expected some of {', '.join(known)}, got {', '.join(unknown) or 'none'}")
     if seeds < 1:
         raise ValueError(f"seeds: expected at least 1, got {seeds}")
     if "full" in kinds and not runs.weights:
         raise ValueError("weights: the kind 'full' reads them, got none")
+    if CANONICAL in kinds and not runs.ordered:
+        raise ValueError(f"ordered: the kind {CANONICAL!r} reads them, got none")
     splits = split_runs(len(runs.member), folds=folds, seed=seed)
     member = torch.from_numpy(runs.member.astype(np.float32))
-    accused = {
-        (kind, v): np.zeros((seeds, *runs.member.shape), bool) for kind in kinds for v in runs.variants
-    }
+    kinds = sorted(dict.fromkeys(kinds), key=known.index)
+    told = [*kinds, BEST] if len(kinds) > 1 else kinds
+    accused = {(kind, v): np.zeros((seeds, *runs.member.shape), bool) for kind in told for v in runs.variants}
+    chosen: dict[str, list[str]] = {variant: [] for variant in runs.variants if BEST in told}
     for number, split in enumerate(splits):
         inputs = _inputs(runs, split, kinds)
         jobs = list(product(kinds, range(seeds)))
@@ -133,9 +145,19 @@ def baseline(
             accusations = spread(partial(_fit, shared), jobs, workers)
         else:
             accusations = [found for _, found in sorted(backend.each(_fit, shared, jobs), key=itemgetter(0))]
-        for (kind, start), found in zip(jobs, accusations, strict=True):
-            for at, variant in enumerate(runs.variants):
-                accused[kind, variant][start, split.test] = found[at, split.test]
+        each = {
+            kind: np.stack([one for (k, _), one in zip(jobs, accusations, strict=True) if k == kind])
+            for kind in kinds
+        }
+        for at, variant in enumerate(runs.variants):
+            for kind in kinds:
+                accused[kind, variant][:, split.test] = each[kind][:, at, split.test]
+            if BEST in told:
+                best = _most_accurate(
+                    {kind: found[:, at] for kind, found in each.items()}, runs.member, split, prior
+                )
+                accused[BEST, variant][:, split.test] = each[best][:, at, split.test]
+                chosen[variant].append(best)
     judged = np.sort(np.concatenate([split.test for split in splits]))
     return Baseline(
         {
@@ -143,7 +165,23 @@ def baseline(
             for key, each in accused.items()
         },
         seeds,
+        {variant: tuple(each) for variant, each in chosen.items()},
     )
+
+
+def _most_accurate(accused: dict[str, np.ndarray], member: np.ndarray, split: Split, prior: Prior) -> str:
+    """The kind of greatest accuracy on the stopping runs; of kinds alike the one that reads least."""
+    inside = member[split.stop]
+
+    def accuracy(kind: str) -> float:
+        told = accused[kind][:, split.stop]
+        return prior.accuracy(float(told[:, inside].mean()), float(1 - told[:, ~inside].mean()))
+
+    order = [
+        *(kind for kind in reversed(KINDS) if kind in accused),
+        *(kind for kind in accused if kind not in KINDS),
+    ]
+    return max(order, key=accuracy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,9 +211,9 @@ def _inputs(runs: Runs, split: Split, kinds: Sequence[str]) -> dict[str, Inputs]
         [standardised(log_odds_of_loss(each), split.train) for each in runs.loss.values()]
     ).contiguous()
     x = standardised(runs.x.astype(np.float64), split.train) if set(kinds) != {"loss-only"} else None
-    weights = None
-    if "full" in kinds:
-        coordinates = [in_span(runs.weights[variant], split.train) for variant in runs.variants]
-        weights = torch.from_numpy(np.stack(coordinates).astype(np.float32))
-    every = {"full": Inputs(loss, x, weights), "black-box": Inputs(loss, x), "loss-only": Inputs(loss)}
-    return {kind: every[kind] for kind in kinds}
+    found = {"black-box": Inputs(loss, x), "loss-only": Inputs(loss)}
+    for kind, weights in (("full", runs.weights), (CANONICAL, runs.ordered)):
+        if kind in kinds:
+            coordinates = [in_span(weights[variant], split.train) for variant in runs.variants]
+            found[kind] = Inputs(loss, x, torch.from_numpy(np.stack(coordinates).astype(np.float32)))
+    return {kind: found[kind] for kind in kinds}

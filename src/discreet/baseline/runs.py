@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,6 +22,8 @@ class Runs:
         loss: By variant, the loss of the run's model on the row, in nats, 0 or more.
         weights: By variant, the run's flattened parameters (see ``canonical.flat``); empty: attacks on weights are
             not possible. Read one variant at a time, so it may be a mapping that makes them when asked.
+        ordered: The same with hidden units in canonical order (see ``canonical``), for the kind of attack that reads
+            them; empty: it is not possible.
 
     Raises:
         ValueError: Shapes that do not fit, a run with more members than others, a loss that is negative or not
@@ -33,6 +35,7 @@ class Runs:
     member: Bool[np.ndarray, ...]  # [run, row]
     loss: Mapping[str, Float[np.ndarray, ...]]  # [run, row]
     weights: Mapping[str, np.ndarray]  # [run, parameter]
+    ordered: Mapping[str, np.ndarray] = field(default_factory=dict)  # [run, parameter]
 
     def __post_init__(self) -> None:
         shape = self.member.shape
@@ -60,9 +63,10 @@ class Runs:
                     f"loss of {variant!r}: expected finite numbers of at least 0, got {loss[run, row]} in run {run},"
                     f" row {row}"
                 )
-        missing = [variant for variant in self.loss if self.weights and variant not in self.weights]
-        if missing:
-            raise ValueError(f"weights: expected every variant or none, {missing[0]!r} is missing")
+        for name, given in (("weights", self.weights), ("ordered", self.ordered)):
+            missing = [variant for variant in self.loss if given and variant not in given]
+            if missing:
+                raise ValueError(f"{name}: expected every variant or none, {missing[0]!r} is missing")
         self._check_fresh()
 
     @property
@@ -77,6 +81,7 @@ class Runs:
             self.member[runs],
             {name: loss[runs] for name, loss in self.loss.items()},
             _Taken(self.weights, runs),
+            _Taken(self.ordered, runs),
         )
 
     def _check_fresh(self) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 
@@ -30,7 +31,8 @@ class Mixture:
         spread: Standard deviation of the centres' coordinates around 0 (normal).
         labels: ``"halves"``: half of the clusters have label 1 (one fewer, if they are odd). ``"coins"``: a coin for
             each, drawn again if all fall alike.
-        seed: Of the centres, the labels and all samples.
+        seed: Of the centres, the labels and all samples. Mixtures that differ in any field share none of them, so
+            studies of several are independent repetitions.
 
     Raises:
         ValueError: A field out of its range; the message names it.
@@ -85,5 +87,12 @@ class Mixture:
             noise[row] = rng.standard_normal(self.features)
         return (centres[cluster] + self.sigma * noise).astype(np.float32), labels[cluster]
 
+    @property
+    def entropy(self) -> int:
+        """A number below 2**128 of its own for each mixture, for whatever else is drawn for it."""
+        words = [self.labels, *map(int, (self.modes, self.features, self.seed))]
+        text = " ".join(map(str, [*words, float(self.sigma).hex(), float(self.spread).hex()]))
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
+
     def _rng(self, *use: int) -> np.random.Generator:
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.modes, *use)))
+        return np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=use))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from threading import Event, Lock
@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from discreet._spread import Stopped, spread
-from discreet.baseline import threshold
+from discreet.baseline import split_runs, threshold
 from discreet.baseline.security import Security
 from discreet.ranking import Ranking, rank_runs
 from discreet.stability import Curve
 from discreet.store import Store
-from discreet.studies.synthetic_attack import Attack, attack
+from discreet.studies.synthetic_attack import GRID, Attack, attack
 from discreet.studies.synthetic_claims import claims
 from discreet.studies.synthetic_found import (
     MapRow,
@@ -40,8 +40,9 @@ __all__ = ["SCALES", "Scale", "map_settings", "synthetic"]
 
 Progress = Callable[[str, float], None]
 Item = TypeVar("Item")
-_POINTS = 400
+_POINTS = 200
 _SUBSETS = 10  # of each size, for the curve of the threshold, which costs little
+_FOLDS = 5  # of the loss threshold
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,8 @@ class Scale:
 
 
 SCALES: Mapping[str, Scale] = {
-    "small": Scale(16, 100, 4096, Attack(seeds=1, sizes=(12, 25, 50), draws=0), 8, 80, 2048),
-    "paper": Scale(
-        300, 300, 20_000, Attack(seeds=2, sizes=(12, 25, 50, 100, 150, 200), draws=5), 100, 300, 20_000
-    ),
+    "small": Scale(16, 100, 4096, Attack(seeds=2, draws=0), 8, 80, 2048),
+    "paper": Scale(300, 300, 20_000, Attack(seeds=2, draws=5), 100, 300, 20_000),
 }
 
 
@@ -86,24 +85,24 @@ def map_settings(setting: Setting) -> tuple[Setting, ...]:
     The easiest and the hardest data set are there with other batches and rates: whether the data or the place of the
     lowest loss decides shows where the one is moved and the other is not.
     """
-    nets = ({"depth": 0}, {"width": 128})
+    nets = ({"depth": 0}, {"depth": 1, "width": 128})
     grid = [
         setting.at(**net, batch_size=batch, spread=spread, lr=1e-4, granularity="tensor")
         for net, batch, spread in product(nets, (8, 32), (0.3, 1.0))
     ]
     wide = [
-        setting.at(width=512, batch_size=8, spread=spread, lr=1e-4, granularity="tensor")
+        setting.at(depth=1, width=512, batch_size=8, spread=spread, lr=1e-4, granularity="tensor")
         for spread in (0.3, 0.5)
     ]
     more = [
-        setting.at(width=128, batch_size=8, lr=1e-4, granularity="model"),
-        setting.at(width=128, batch_size=8, lr=1e-3, granularity="tensor"),
+        setting.at(depth=1, width=128, batch_size=8, lr=1e-4, granularity="model"),
+        setting.at(depth=1, width=128, batch_size=8, lr=1e-3, granularity="tensor"),
     ]
     easy, hard = {"modes": 6, "sigma": 1.5}, {"modes": 16, "sigma": 3.0}
-    more += [setting.at(**easy, width=128, batch_size=batch) for batch in (2, 4)]
+    more += [setting.at(**easy, depth=1, width=128, batch_size=batch) for batch in (2, 4)]
     more += [
-        setting.at(**easy, width=128, batch_size=8, lr=3e-4),
-        setting.at(**hard, width=128, batch_size=64),
+        setting.at(**easy, depth=1, width=128, batch_size=8, lr=3e-4),
+        setting.at(**hard, depth=1, width=128, batch_size=64),
     ]
     return tuple(dict.fromkeys([*grid, *wide, *more]))
 
@@ -126,30 +125,61 @@ def synthetic(
         progress: Called with what is being done, and the share of all work that is done.
 
     Raises:
-        ValueError: An unknown scale, or fewer attacked runs than runs.
+        ValueError: An unknown scale, or a size or setting that cannot be; the message names the field.
         StoreError: The directory is in use or cannot be written.
     """
     if isinstance(scale, str):
         if scale not in SCALES:
             raise ValueError(f"scale: expected one of {', '.join(SCALES)}, got {scale!r}")
         scale = SCALES[scale]
-    if scale.runs < 2 or not scale.sets or scale.map_runs not in (0, *range(2, scale.map_runs + 1)):
-        raise ValueError(
-            "scale: expected at least 2 runs of one data set, and for the map 0 or at least 2, got"
-            f" {scale.runs}, {len(scale.sets)} and {scale.map_runs}"
-        )
-    if scale.chunk < 1 or scale.attack.draws < 0:
-        raise ValueError(
-            f"scale: expected a chunk of at least 1 and 0 or more draws, got {scale.chunk} and {scale.attack.draws}"
-        )
-    if scale.attacked < scale.runs or scale.map_attacked < scale.map_runs:
-        raise ValueError(
-            "scale: expected at least as many attacked runs as runs, got"
-            f" {scale.attacked} and {scale.runs}, {scale.map_attacked} and {scale.map_runs}"
-        )
+    settings, mapped = _settings(scale, setting)
     store = Store(folder)
     with store.lock():
-        return _Study(store, scale, setting, workers, progress).run()
+        return _Study(store, scale, setting, workers, progress).run(settings, mapped)
+
+
+def _settings(scale: Scale, setting: Setting) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
+    """The data sets' settings and the map's; what cannot be is refused here, before hours of training."""
+    attack = scale.attack
+    for name, value, least in (
+        ("runs", scale.runs, 2),
+        ("evaluation", scale.evaluation, 2),
+        ("map_runs", scale.map_runs or 2, 2),
+        ("map_evaluation", scale.map_evaluation, 2),
+        ("chunk", scale.chunk, 1),
+        ("draws", attack.draws, 0),
+        ("seeds", attack.seeds, 1),
+        ("folds", attack.folds, 1),
+        ("attacked", scale.attacked, scale.runs),
+        ("map_attacked", scale.map_attacked, scale.map_runs),
+    ):
+        if value < least:
+            why = " (the runs for r are among them)" if name.endswith("attacked") else ""
+            why = " (or 0: no map)" if name == "map_runs" else why
+            raise ValueError(f"{name}: expected at least {least}{why}, got {value}")
+    if not scale.sets or len(set(scale.sets)) < len(scale.sets):
+        raise ValueError(f"sets: expected at least one, and none twice, got {scale.sets}")
+    _check_folds("attacked", scale.attacked, max(_FOLDS, attack.folds))
+    if scale.map_runs:
+        _check_folds("map_attacked", scale.map_attacked, _FOLDS)
+    for size in attack.sizes if attack.draws else ():
+        _check_folds("sizes", size, attack.folds)
+    settings = tuple(
+        setting.at(modes=modes, sigma=sigma, evaluation=scale.evaluation) for modes, sigma in scale.sets
+    )
+    mapped = map_settings(setting.at(evaluation=scale.map_evaluation)) if scale.map_runs else ()
+    # a setting of the map that is a data set's would count twice in what is said of both
+    mapped = tuple(each for each in mapped if each.at(evaluation=scale.evaluation) not in settings)
+    for each in (*settings, *mapped):
+        _ = each.mixture, each.network, each.recipe  # each refuses what it cannot be
+    return settings, mapped
+
+
+def _check_folds(name: str, runs: int, folds: int) -> None:
+    try:
+        split_runs(runs, folds=folds)
+    except ValueError:
+        raise ValueError(f"{name}: expected enough runs for {folds} folds, got {runs}") from None
 
 
 class _Study:
@@ -161,13 +191,8 @@ class _Study:
         self.seconds: dict[str, float] = {}
         self.lock = Lock()
 
-    def run(self) -> Synthetic:
+    def run(self, settings: Sequence[Setting], mapped: Sequence[Setting]) -> Synthetic:
         scale = self.scale
-        settings = [
-            self.setting.at(modes=modes, sigma=sigma, evaluation=scale.evaluation)
-            for modes, sigma in scale.sets
-        ]
-        mapped = map_settings(self.setting.at(evaluation=scale.map_evaluation)) if scale.map_runs else ()
         jobs = [(each, *part) for each in settings for part in self._chunks(scale.runs, scale.attacked)]
         jobs += [
             (each, *part) for each in mapped for part in self._chunks(scale.map_runs, scale.map_attacked)
@@ -181,7 +206,12 @@ class _Study:
         given = {k: v for k, v in self.setting.to_json().items() if k not in ("modes", "sigma", "evaluation")}
         about = asdict(scale) | {"setting": given}
         return Synthetic(
-            about, tuple(found), average, tuple(rows), trend(found, rows), claims(found, average)
+            about,
+            tuple(found),
+            average,
+            tuple(rows),
+            trend(found, rows, seed=self.setting.seed),
+            claims(found, average),
         )
 
     def _chunks(self, runs: int, attacked: int) -> list[tuple[range, bool]]:
@@ -225,7 +255,7 @@ class _Study:
             median,
             security,
             agreements,
-            ranking.stability().subset_vs_all,
+            _r_stability(ranking),
             curve,
             _threshold_stability(setting, made, scale.attack),
             _curves(setting, made),
@@ -306,8 +336,17 @@ def _losses(setting: Setting, made: Sequence[Made]) -> dict[str, np.ndarray]:
 def _thresholds(setting: Setting, made: Sequence[Made]) -> dict[str, Security]:
     found = _losses(setting, made)
     return {
-        name: threshold(loss, _members(setting, len(loss)), seed=setting.seed) for name, loss in found.items()
+        name: threshold(loss, _members(setting, len(loss)), folds=_FOLDS, seed=setting.seed)
+        for name, loss in found.items()
     }
+
+
+def _r_stability(ranking: Ranking) -> Curve:
+    """Of the quantizers, as the curves of the MIS are, and at the same numbers of runs."""
+    quantizers = tuple(each for each in ranking.indicators if each.variant != FULL)
+    curve = replace(ranking, indicators=quantizers).stability().subset_vs_all
+    kept = [at for at, runs in enumerate(curve.runs) if runs in GRID or runs == curve.runs[-1]]
+    return Curve(**{each.name: tuple(getattr(curve, each.name)[at] for at in kept) for each in fields(Curve)})
 
 
 def _threshold_stability(setting: Setting, made: Sequence[Made], how: Attack) -> Curve:
@@ -316,9 +355,12 @@ def _threshold_stability(setting: Setting, made: Sequence[Made], how: Attack) ->
 
     def rank_by(runs: np.ndarray) -> np.ndarray:
         member = _members(setting, len(runs))
-        return np.array([threshold(found[name][runs], member, seed=setting.seed).raw for name in names])
+        folds = min(_FOLDS, len(runs))
+        return np.array(
+            [threshold(found[name][runs], member, folds=folds, seed=setting.seed).raw for name in names]
+        )
 
-    return replace(how, draws=_SUBSETS).curve(len(found[FULL]), rank_by, setting.seed)
+    return replace(how, sizes=GRID, draws=_SUBSETS).curve(len(found[FULL]), rank_by, setting.seed)
 
 
 def _curves(setting: Setting, made: Sequence[Made]) -> dict[str, tuple[tuple[float, ...], tuple[float, ...]]]:

@@ -13,6 +13,7 @@ from typing import Literal, cast
 
 import numpy as np
 
+from discreet.baseline import BEST
 from discreet.estimate import Estimate
 from discreet.studies.synthetic_found import SetFound, mean_over, needed
 from discreet.studies.synthetic_setting import FULL, NAMES
@@ -57,7 +58,7 @@ def claims(sets: Sequence[SetFound], average: Mapping[tuple[str, str], Estimate 
     fine = ("4 bits", "5 bits")
     coarse = tuple(name for name in _QUANTIZERS if name not in fine)
     return (
-        _close(average.get(("mean", "full"))),
+        _close(average.get(("mean", BEST))),
         _order(sets, "1.58b 90 % is the most private, by the MIS (section 4.1)", top, rest, _by_mis),
         _order(sets, "1.58b 90 % is the most private, by r (section 4.1)", top, rest, _by_r),
         _order(sets, "4 and 5 bits are the least private, by the MIS (section 4.1)", coarse, fine, _by_mis),
@@ -84,7 +85,7 @@ def _close(found: Estimate | None) -> Claim:
 
 
 def _by_mis(found: SetFound, a: str, b: str) -> int | None:
-    gap = found.security["full", a].less(found.security["full", b])
+    gap = found.security[BEST, a].less(found.security[BEST, b])
     return 1 if gap.low > 0 else -1 if gap.high < 0 else 0
 
 
@@ -103,15 +104,27 @@ def _order(sets: Sequence[SetFound], said: str, above: Sequence[str], below: Seq
     pairs = seen[1] + seen[-1] + seen[0]
     rule = (
         "holds: 90 % of the pairs are told apart this way and none the other way; does not: over 5 % are told apart"
-        " the other way; what would tell: more runs"
+        " the other way; what would tell: more "
     )
-    left = f"; {seen[None]} pairs without a finite r left out" if seen[None] else ""
-    return Claim(
-        said,
-        _verdict(seen[1], seen[-1], seen[0]),
-        f"of {pairs} pairs {seen[1]} are told apart this way, {seen[-1]} the other way, {seen[0]} not{left}",
-        rule,
-    )
+    found = f"of {pairs} pairs {seen[1]} are told apart this way, {seen[-1]} the other way, {seen[0]} not"
+    if compare is _by_r:
+        # no number of runs tells two values of r apart that the evaluation sample cannot tell from 0
+        rule += (
+            "evaluation samples for pairs of which both r lie below the resolution, more runs for the others"
+        )
+        both = sum(
+            _unresolved(each, a) and _unresolved(each, b) for each in sets for a in above for b in below
+        )
+        found += f"; in {both} of all pairs both r lie below the resolution"
+    else:
+        rule += "runs"
+    if seen[None]:
+        found += f"; {seen[None]} pairs without a finite r left out"
+    return Claim(said, _verdict(seen[1], seen[-1], seen[0]), found, rule)
+
+
+def _unresolved(found: SetFound, name: str) -> bool:
+    return "below-resolution" in found.ranking[name].diagnostics
 
 
 def _verdict(right: int, wrong: int, not_told: int) -> Verdict:
@@ -137,6 +150,9 @@ def _runs_needed(sets: Sequence[SetFound]) -> Iterable[Claim]:
         if drawn:
             middle = float(np.median([runs if count is None else count for count in counts]))
             found = f"a median of {middle:g} of {runs} runs; before the last in {len(reached)} of {len(drawn)} sets"
+            fewest = sum(count == curve.runs[0] for count, curve in zip(counts, drawn, strict=True))
+            if fewest:
+                found += f"; in {fewest} the fewest tried ({drawn[0].runs[0]}), so it may be fewer"
             if runs >= _ENOUGH:
                 verdict = "holds" if wanted / 2 <= middle <= 2 * wanted else "does not"
         yield Claim(

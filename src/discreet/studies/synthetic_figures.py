@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from discreet.baseline import BEST
 from discreet.report.drawing import Figure, blank
 from discreet.report.palette import LIGHT
 from discreet.studies.synthetic_found import SetFound, Synthetic
@@ -23,12 +24,16 @@ def figures(found: Synthetic) -> Iterator[Figure]:
     sets = found.sets
     if sets:
         yield _grid(
-            "figure-1", "r against the MIS", "One panel a data set, one point a quantizer.", sets, _scatter
+            "figure-1",
+            "r against the MIS",
+            "One panel a data set, one point a quantizer, with intervals of both; Spearman's with its interval.",
+            sets,
+            _scatter,
         )
         yield _grid(
             "figure-2",
             "Runs that a ranking needs",
-            "Spearman correlation of the ranking by a subset of runs with that by all: r, and the MIS.",
+            "Spearman correlation of the quantizers' ranking by a subset of runs with that by all: r, and the MIS.",
             sets,
             _stability,
         )
@@ -45,7 +50,8 @@ def figures(found: Synthetic) -> Iterator[Figure]:
         yield _grid(
             "figure-13",
             "Which checkpoints decide",
-            "Runs decided by the candidate of each rank of loss, all quantizers together.",
+            "Runs decided by the candidate of each rank of loss, all quantizers together (bars), and the median over"
+            " runs of each quantizer's Lambda_kk (lines).",
             sets,
             _deciders,
         )
@@ -72,7 +78,7 @@ def _grid(
             axes.set_title(found.setting.name, fontsize=10, loc="left", color=LIGHT["ink"])
             draw(axes, found)
         board.subplots_adjust(
-            left=0.08, right=0.98, top=1 - 24 / height, bottom=46 / height, wspace=0.28, hspace=0.42
+            left=0.08, right=0.95, top=1 - 24 / height, bottom=46 / height, wspace=0.38, hspace=0.42
         )
         return board
 
@@ -92,30 +98,36 @@ def _label(axes: Axes, x: str, y: str) -> None:
 
 def _scatter(axes: Axes, found: SetFound) -> None:
     for name in NAMES:
-        r, mis = found.ranking[name], found.security["full", name].mis
+        r, mis = found.ranking[name], found.security[BEST, name].mis
         if r.r is None or name == FULL:
             continue
         low, high = max(r.low or 0.0, r.r / 30), r.high or r.r
-        axes.plot([low, high], [mis.value] * 2, color=LIGHT["accent-soft"], linewidth=1)
-        axes.plot([r.r] * 2, [mis.low, mis.high], color=LIGHT["accent-soft"], linewidth=1)
+        for x, y in (([low, high], [mis.value] * 2), ([r.r] * 2, [mis.low, mis.high])):
+            axes.plot(x, y, color=LIGHT["accent"], linewidth=0.8, alpha=0.45)
         axes.plot([r.r], [mis.value], "o", color=LIGHT["accent"], markersize=4)
         axes.annotate(name, (r.r, mis.value), (3, 3), textcoords="offset points", fontsize=7)
     _logarithmic(axes, "x")
     axes.axvline(found.ranking.indicators[0].resolution, color=LIGHT["warm"], linewidth=0.8, linestyle=":")
-    agreement = found.agreement["mean", "full"]
-    told = "not defined" if agreement is None else f"{agreement.value:.2f}"
+    agreement = found.agreement["mean", BEST]
+    told = "not defined"
+    if agreement is not None:
+        told = f"{agreement.value:.2f} ({agreement.low:.2f} to {agreement.high:.2f})".replace(
+            "-", "\N{MINUS SIGN}"
+        )
     _label(axes, f"r (dotted: resolution); Spearman {told}", "MIS")
 
 
 def _stability(axes: Axes, found: SetFound) -> None:
     for curve, colour, name in (
         (found.stability, LIGHT["accent"], "r"),
-        (found.attack_stability, LIGHT["warm"], "discriminator"),
+        (found.attack_stability, LIGHT["warm"], "full discriminator"),
         (found.threshold_stability, LIGHT["edge"], "threshold"),
     ):
-        axes.plot(curve.runs, curve.spearman, "-o", color=colour, markersize=2.5, linewidth=1, label=name)
+        if len(curve.runs) > 1:
+            axes.plot(curve.runs, curve.spearman, "-o", color=colour, markersize=2.5, linewidth=1, label=name)
     axes.axhline(0.9, color=LIGHT["edge"], linewidth=0.8, linestyle=":")
     _logarithmic(axes, "x")
+    axes.set_xticks([2**power for power in range(2, 9) if 2**power <= axes.get_xlim()[1]])
     axes.legend(fontsize=7, frameon=False, loc="lower right")
     _label(axes, "runs", "Spearman with all")
 
@@ -146,11 +158,20 @@ def _points(axes: Axes, found: SetFound) -> None:
 
 
 def _deciders(axes: Axes, found: SetFound) -> None:
-    each = [found.ranking.lambda_by_rank(name).deciding for name in NAMES if name != FULL]
-    width = max(map(len, each))
-    total = np.sum([np.pad(counts, (0, width - len(counts))) for counts in each], axis=0)
-    axes.bar(np.arange(2, width + 2), total, color=LIGHT["accent"], width=0.8)
-    _label(axes, "rank of the candidate's loss", "runs decided")
+    each = [found.ranking.lambda_by_rank(name) for name in NAMES if name != FULL]
+    width = max(len(one.rank) for one in each)
+    total = np.sum([np.pad(one.deciding, (0, width - len(one.rank))) for one in each], axis=0)
+    axes.bar(np.arange(2, width + 2), total, color=LIGHT["accent-soft"], width=0.8)
+    _label(axes, "rank of the loss; lines: Lambda_kk, right", "runs decided (bars)")
+    beside = axes.twinx()
+    beside.tick_params(labelsize=7, colors=LIGHT["warm"])
+    for one in each:
+        beside.plot(one.rank, one.median, color=LIGHT["warm"], linewidth=0.7)
+    beside.set(yscale="log")
+    beside.minorticks_off()
+    low, high = np.log10(beside.get_ylim())
+    beside.set_yticks(10.0 ** np.arange(np.ceil(low), high, max(1, (high - low) // 3)))
+    beside.yaxis.set_major_formatter(lambda value, _: f"{value:.0e}")
 
 
 def _map(found: Synthetic, width: int):

@@ -19,6 +19,8 @@ from discreet.studies.synthetic_setting import FULL, Setting
 
 __all__ = ["MapRow", "SetFound", "Synthetic", "agreement", "mean_over", "needed", "optimum", "trend"]
 
+_TREND_DRAWS = 2000
+
 
 @dataclass(frozen=True, eq=False)
 class SetFound:
@@ -28,11 +30,11 @@ class SetFound:
         setting: What was trained.
         ranking: r by the mean over runs, as in the paper.
         median: r by the median.
-        security: By kind of attack and variant.
+        security: By kind of attack and variant; the kind ``"best"`` is the MIS that the study goes by.
         agreement: Spearman correlation of r with the MIS over quantizers, by statistic and kind of attack; None where
             it is not defined. Quantizers without a finite r are left out.
-        stability: How the ranking by r settles with the number of runs (subset against all).
-        attack_stability: The same for the MIS by the discriminator, trained anew on each subset.
+        stability: How the ranking of the quantizers by r settles with the number of runs (subset against all).
+        attack_stability: The same for the MIS by the full discriminator, trained anew on each subset.
         threshold_stability: The same for the MIS by the best loss threshold.
         curves: Mean training and evaluation loss of each variant by epoch, in nats.
         points: The first evaluation samples in the plane of their two principal components.
@@ -55,6 +57,11 @@ class SetFound:
     def left_out(self) -> tuple[str, ...]:
         """Variants without a finite r."""
         return tuple(each.variant for each in self.ranking.indicators if each.status != "ok")
+
+    def worse_than_loss(self, kind: str) -> int:
+        """Variants on which a trained attack finds less than the one on losses alone, beyond their noise."""
+        alone = {v: each for (k, v), each in self.security.items() if k == "loss-only"}
+        return sum(each.less(self.security[kind, v]).high < 0 for v, each in alone.items())
 
     @property
     def optimum(self) -> float:
@@ -94,7 +101,7 @@ class Synthetic:
         average: Mean over data sets of each agreement, with a t interval over them.
         rows: The map of settings.
         trend: Spearman correlation, over data sets and settings, of where the quantizers' lowest loss falls with
-            how r (its mean) agrees with the MIS by the loss threshold; None with too few.
+            how r (its mean) agrees with the MIS by the loss threshold; None with fewer than four data sets.
         claims: What the paper says, and what was found.
     """
 
@@ -145,7 +152,11 @@ def agreement(ranking: Ranking, security: Mapping[str, Security], *, seed: int =
 
 
 def mean_over(found: Sequence[Estimate | None]) -> Estimate | None:
-    """Mean of correlations over data sets, with a t interval over them; None with fewer than two."""
+    """Mean of correlations over data sets, with a t interval over them; None with fewer than two.
+
+    The data sets share no centre, label, sample or start. The interval covers the noise of each and how much they
+    differ, as if their modes and sigmas had been drawn at random; quantizers, network and training are fixed.
+    """
     from scipy.special import stdtrit
 
     values = np.array([each.value for each in found if each is not None])
@@ -155,18 +166,49 @@ def mean_over(found: Sequence[Estimate | None]) -> Estimate | None:
     mean = float(values.mean())
     half = float(stdtrit(len(values) - 1, (1 + level) / 2) * values.std(ddof=1) / np.sqrt(len(values)))
     return Estimate(
-        mean, max(-1.0, mean - half), min(1.0, mean + half), len(values), level, "t interval over data sets"
+        mean,
+        max(-1.0, mean - half),
+        min(1.0, mean + half),
+        len(values),
+        level,
+        "t interval over data sets, which are independent; other modes and sigmas are covered, other quantizers,"
+        " networks and ways of training are not",
     )
 
 
-def trend(sets: Sequence[SetFound], rows: Sequence[MapRow]) -> Estimate | None:
-    """How the agreement of r with the MIS goes with where the lowest loss falls, over data sets and settings."""
-    pairs = [(each.optimum, each.agreement["mean", "loss threshold"]) for each in sets]
-    pairs += [(row.optimum[0], row.agreement["mean"]) for row in rows]
-    known = [(at, found.value) for at, found in pairs if found is not None]
-    if len(known) < 4 or any(len(set(column)) == 1 for column in zip(*known, strict=True)):
+def trend(sets: Sequence[SetFound], rows: Sequence[MapRow], *, seed: int = 0) -> Estimate | None:
+    """How the agreement of r with the MIS goes with where the lowest loss falls, over data sets and settings.
+
+    Settings of one data set share its samples, and so they are drawn together.
+    """
+    known = [
+        (found.setting.mixture, at, each.value)
+        for found, at, each in (
+            *((one, one.optimum, one.agreement["mean", "loss threshold"]) for one in sets),
+            *((row, row.optimum[0], row.agreement["mean"]) for row in rows),
+        )
+        if each is not None
+    ]
+    mixtures = list(dict.fromkeys(mixture for mixture, _, _ in known))
+    if len(mixtures) < 4 or any(len({row[column] for row in known}) == 1 for column in (1, 2)):
         return None
-    return spearman(*(np.array(column) for column in zip(*known, strict=True)))
+    of = [[place for place, row in enumerate(known) if row[0] == mixture] for mixture in mixtures]
+    at, value = (np.array([row[column] for row in known]) for column in (1, 2))
+    point, rng, drawn = spearman(at, value), np.random.default_rng([seed, 0x77E]), []
+    for picks in rng.integers(len(of), size=(_TREND_DRAWS, len(of))):
+        chosen = [place for pick in picks for place in of[pick]]
+        drawn.append(_spearman(at[None, chosen], value[None, chosen])[0])
+    told = np.append(np.array(drawn)[~np.isnan(drawn)], point.value)
+    tail = (1 - point.level) / 2
+    low, high = np.quantile(told, [tail, 1 - tail])
+    return Estimate(
+        point.value,
+        min(float(low), point.value),
+        max(float(high), point.value),
+        len(known),
+        point.level,
+        f"bootstrap over {len(of)} data sets, settings that share one's samples drawn together; n counts settings",
+    )
 
 
 def needed(curve: Curve, target: float = 0.9) -> int | None:

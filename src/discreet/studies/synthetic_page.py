@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from discreet.baseline import BEST
 from discreet.estimate import Estimate
 from discreet.stability import Curve
 from discreet.studies.synthetic_found import MapRow, SetFound, Synthetic, needed
 from discreet.studies.synthetic_setting import FULL, NAMES
 
 __all__ = ["to_json", "to_markdown"]
+
+_SIMPLE = "loss threshold"
 
 
 def to_json(found: Synthetic) -> dict[str, Any]:
@@ -40,7 +43,7 @@ def _set(found: SetFound) -> dict[str, Any]:
         "beyond_loss": [
             {"kind": k, "variant": v} | found.security["loss-only", v].less(each).to_json()
             for (k, v), each in found.security.items()
-            if k not in ("loss-only", "loss threshold")
+            if k not in ("loss-only", _SIMPLE)
         ],
         "stability": {
             "r": found.stability.to_json(),
@@ -87,7 +90,9 @@ def to_markdown(found: Synthetic) -> str:
         "|---|---|---|---|",
         *(f"| {each.said} | **{each.verdict}** | {each.found} | {each.rule} |" for each in found.claims),
         "",
-        "Spearman correlation of r with the MIS over quantizers, mean over data sets:",
+        "Spearman correlation of r with the MIS over quantizers, mean over data sets. Data sets share no sample,"
+        " centre, label or start; the interval is a t interval over them. It covers their noise and how they differ,"
+        " as if modes and sigma had been drawn at random, and no other quantizers, networks or ways of training:",
         "",
         "| r over runs | " + " | ".join(f"MIS against {kind}" for kind in kinds) + " |",
         "|---|" + "---|" * len(kinds),
@@ -97,26 +102,27 @@ def to_markdown(found: Synthetic) -> str:
         ),
         "",
         "| data set | optimum | Spearman, mean r | median r | without a finite r |"
-        " runs for 0.9: r, discriminator, threshold |",
+        " runs for 0.9: r, full discriminator, threshold |",
         "|---|---|---|---|---|---|",
     ]
     for each in found.sets:
         curves = (each.stability, each.attack_stability, each.threshold_stability)
         lines.append(
-            f"| {each.setting.name} | {each.optimum:.2f} | {_show(each.agreement['mean', 'full'])} |"
-            f" {_show(each.agreement['median', 'full'])} | {', '.join(each.left_out) or 'none'} |"
+            f"| {each.setting.name} | {each.optimum:.2f} | {_show(each.agreement['mean', BEST])} |"
+            f" {_show(each.agreement['median', BEST])} | {', '.join(each.left_out) or 'none'} |"
             f" {', '.join(map(_needed, curves))} |"
         )
     names = list(NAMES)
     lines += [
         "",
-        "MIS against the full discriminator (0: members are told without error; 1: no attack helps):",
+        "MIS against the best attack, for each variant and fold the trained kind most accurate on the runs that stop"
+        " the training, not on those that judge it (0: members are told without error; 1: no attack helps):",
         "",
         "| data set | " + " | ".join(names) + " |",
         "|---|" + "---|" * len(names),
         *(
             f"| {each.setting.name} | "
-            + " | ".join(_show(each.security["full", name].mis) for name in names)
+            + " | ".join(_show(each.security[BEST, name].mis) for name in names)
             + " |"
             for each in found.sets
         ),
@@ -130,35 +136,43 @@ def to_markdown(found: Synthetic) -> str:
             for each in found.sets
         ),
         "",
-        "The MIS against each kind of attack, means over data sets:",
+        "The MIS against each kind of attack, means over data sets, and on how many variants of data sets it finds"
+        " less than the attack on losses alone, told apart: all read the losses too, so there a kind was not trained"
+        " well enough:",
         "",
-        "| attack reads | " + " | ".join(names) + " |",
-        "|---|" + "---|" * len(names),
-        *(
-            f"| {kind} | "
-            + " | ".join(
-                f"{np.mean([each.security[kind, name].mis.value for each in found.sets]):.3f}"
-                for name in names
-            )
-            + " |"
-            for kind in kinds
-        ),
+        "| attack reads | " + " | ".join(names) + " | worse than loss-only |",
+        "|---|" + "---|" * (len(names) + 1),
+        *(_attack(found, kind) for kind in kinds),
         "",
         *_map(found),
     ]
     return "\n".join(lines) + "\n"
 
 
+def _attack(found: Synthetic, kind: str) -> str:
+    means = (np.mean([each.security[kind, name].mis.value for each in found.sets]) for name in NAMES)
+    worse = (
+        "" if kind in ("loss-only", _SIMPLE) else f"{sum(each.worse_than_loss(kind) for each in found.sets)}"
+    )
+    cells = [f"{mean:.3f}" for mean in means]
+    return f"| {kind} | {' | '.join(cells)} | {worse and f'{worse} of {len(found.sets) * len(NAMES)}'} |"
+
+
 def _map(found: Synthetic) -> list[str]:
     if not found.rows:
         return []
+    scale, method = found.scale, "" if found.trend is None else f" ({found.trend.method})"
     return [
+        f"The map: {scale['map_runs']} runs for r on {scale['map_evaluation']:,} evaluation samples and"
+        f" {scale['map_attacked']} runs for the MIS by the loss threshold, for each setting; settings equal to a data"
+        " set's above are left out, and rows of one data set share its samples.",
+        "",
         "Over data sets and settings, the correlation of where the quantizers' lowest loss falls (optimum: 0 the"
         " first checkpoint, 1 the last; median over runs) with how the mean r agrees with the MIS by the loss"
         " threshold:"
-        f" {_show(found.trend)}.",
+        f" {_show(found.trend)}{method}.",
         "",
-        "The map, in order of the optimum:",
+        "In order of the optimum:",
         "",
         "| data set | depth, width | batch | spread | rate | granularity | optimum: quantizers, full | at an end |"
         " Spearman, mean r | median r | least to greatest MIS |",
@@ -181,6 +195,8 @@ def _map_line(row: MapRow) -> str:
 
 def _needed(curve: Curve) -> str:
     count = needed(curve)
+    if count is not None and count == curve.runs[0]:
+        return f"{count} (fewest tried)"
     return str(count) if count is not None else "not reached" if len(curve.runs) > 1 else "not drawn"
 
 

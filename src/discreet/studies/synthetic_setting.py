@@ -91,6 +91,11 @@ class Setting:
         return Mixture(self.modes, self.sigma, spread=self.spread, labels=self.labels, seed=self.seed)
 
     @property
+    def training_seed(self) -> int:
+        """Of starts, orders and attackers: each data set has its own, so that data sets repeat independently."""
+        return self.mixture.entropy >> 65
+
+    @property
     def network(self) -> MLP:
         """The classifier."""
         return MLP((self.mixture.features, *[self.width] * self.depth, 1))

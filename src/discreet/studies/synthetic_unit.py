@@ -75,6 +75,7 @@ def make(
     """
     content = {
         "setting": setting.to_json(),
+        "seed": setting.training_seed,
         "runs": list(runs),
         "trajectory": trajectory,
         "variants": setting.specs,
@@ -149,7 +150,7 @@ class _Work:
             y.flatten(),
             subsets,
             setting.recipe,
-            seed=setting.seed,
+            seed=setting.training_seed,
             model_ids=self.runs,
             workers=1,
             on_checkpoint=note if self.trajectory else None,
