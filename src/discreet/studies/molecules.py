@@ -8,7 +8,7 @@ compare what quantization does, not the absolute figures.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
@@ -115,6 +115,7 @@ def molecules(
     *,
     scale: MoleculeScale | str = "small",
     csv: Mapping[str, str | Path] | None = None,
+    named: Collection[str] = (),
     seed: int = 0,
     workers: int | None = None,
     backend: Backend | None = None,
@@ -128,6 +129,7 @@ def molecules(
         folder: The run directory.
         scale: A scale or its name.
         csv: Tables of the user by the name of the task; tasks that the scale does not name are added to it.
+        named: Tasks and embedders that were asked for by name: one that cannot be had is an error.
         seed: Of everything.
         workers: How many units (some runs on one task and embedder) at a time; None: one a core.
         backend: Where they are made; None: here. The bytes do not depend on it.
@@ -135,7 +137,7 @@ def molecules(
 
     Raises:
         ValueError: Unknown scale.
-        DataError: No task or no embedder can be had.
+        DataError: No task or no embedder can be had, or one that was asked for by name cannot.
     """
     if isinstance(scale, str):
         if scale not in SCALES:
@@ -144,8 +146,8 @@ def molecules(
     store = Store(folder)
     with store.lock():
         progress("reading molecules", 0.0)
-        tasks, left_out = _tasks(scale, csv or {}, seed)
-        vectors = _vectors(store, scale, tasks, left_out, progress)
+        tasks, left_out = _tasks(scale, csv or {}, named, seed)
+        vectors = _vectors(store, scale, tasks, named, left_out, progress)
         units = [
             _Unit(name, embedder, tuple(range(at, min(at + scale.at_once, scale.runs))))
             for name in tasks
@@ -171,7 +173,11 @@ def molecules(
 
 
 def write_smiles(
-    path: str | Path, scale: MoleculeScale, csv: Mapping[str, str | Path] | None = None, seed: int = 0
+    path: str | Path,
+    scale: MoleculeScale,
+    csv: Mapping[str, str | Path] | None = None,
+    seed: int = 0,
+    named: Collection[str] = (),
 ) -> int:
     """Write the molecules of a study, one SMILES a line, for embedders that run elsewhere.
 
@@ -179,11 +185,11 @@ def write_smiles(
         How many were written.
 
     Raises:
-        DataError: No task can be had.
+        DataError: No task can be had, or one in ``named`` cannot.
     """
     from discreet._json import save
 
-    tasks, _ = _tasks(scale, csv or {}, seed)
+    tasks, _ = _tasks(scale, csv or {}, named, seed)
     every = list(dict.fromkeys(smiles for task in tasks.values() for smiles in task.data.smiles))
     save(path, "\n".join(every) + "\n")
     return len(every)
@@ -201,14 +207,14 @@ def _named(scale: MoleculeScale) -> tuple[str, ...]:
 
 
 def _tasks(
-    scale: MoleculeScale, csv: Mapping[str, str | Path], seed: int
+    scale: MoleculeScale, csv: Mapping[str, str | Path], named: Collection[str], seed: int
 ) -> tuple[dict[str, TaskData], dict[str, str]]:
     found, left_out = {}, {}
     for name in dict.fromkeys((*scale.tasks, *csv)):
         try:
             data = sets.load(name, csv)
         except DataError as error:
-            if name in csv or not sets.known(name):  # a slip of the user's, not to be passed over
+            if name in csv or name in named or not sets.known(name):  # a slip of the user's, not passed over
                 raise
             left_out[name] = str(error)
             continue
@@ -226,6 +232,7 @@ def _vectors(
     store: Store,
     scale: MoleculeScale,
     tasks: Mapping[str, TaskData],
+    named: Collection[str],
     left_out: dict[str, str],
     progress: Callable[[str, float], None],
 ) -> dict[tuple[str, str], Float[np.ndarray, "molecule feature"]]:
@@ -237,6 +244,8 @@ def _vectors(
             try:
                 x = _embedded(store, embedder, task.data.smiles)
             except DataError as error:
+                if embedder in named:
+                    raise DataError(f"embedder {embedder}, which was asked for: {error}") from None
                 left_out[embedder if embedder not in left_out else f"{embedder}, {name}"] = str(error)
                 continue
             found[name, embedder] = prepared(x, task.parts.pool)
@@ -247,7 +256,7 @@ def _vectors(
 
 def _embedded(store: Store, embedder: str, smiles: Sequence[str]) -> Float[np.ndarray, "molecule feature"]:
     """Vectors of molecules; those of the built-in embedders are kept, since theirs depend on nothing else."""
-    if not embedder.startswith(("ecfp4", "descriptors", "rxnfp")):
+    if embedder.partition("(")[0] not in ("ecfp4", "descriptors", "rxnfp"):
         return embedders.embed(embedder, smiles)
     key = store.key(f"vectors/{embedder}.safetensors", smiles=list(smiles), embedder=embedder, **_versions())
     path = store.make(key, lambda aside: save_file({"x": embedders.embed(embedder, smiles)}, aside))

@@ -47,14 +47,22 @@ def run(
 
     Raises:
         ValueError: An option that cannot be read.
-        DataError: No task or no embedder can be had.
+        DataError: No task or no embedder can be had, or one of ``tasks`` and ``embedders`` cannot.
     """
-    named, chosen = tables_of(csv), scale_of(scale, tasks, embedders)
+    tables, chosen = tables_of(csv), scale_of(scale, tasks, embedders)
+    named = (*tasks, *embedders)
     if smiles is not None:
-        count = write_smiles(smiles, chosen, named, seed)
+        count = write_smiles(smiles, chosen, tables, seed, named)
         return f"{count:,} molecules: {smiles}"
     found = molecules(
-        folder, scale=chosen, csv=named, seed=seed, workers=workers, backend=backend, progress=progress
+        folder,
+        scale=chosen,
+        csv=tables,
+        named=named,
+        seed=seed,
+        workers=workers,
+        backend=backend,
+        progress=progress,
     )
     page = to_markdown(found)
     save(folder / "study.json", dumps(to_json(found)))
