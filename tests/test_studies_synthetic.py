@@ -94,6 +94,14 @@ def _check(found: Synthetic) -> None:
     assert told["map"][0]["setting"]["depth"] == 0
     assert {each["verdict"] for each in told["claims"]} <= {"holds", "does not", "cannot tell"}
     assert len(told["claims"]) == 8
+    below = [
+        {v["variant"] for v in each["ranking"]["variants"] if "below-resolution" in v["diagnostics"]}
+        for each in told["sets"]
+    ]
+    others = [name for name in NAMES if name not in (FULL, "1.58b 90%")]
+    both = sum("1.58b 90%" in each and name in each for each in below for name in others)
+    assert f"in {both} of all pairs both r lie below the resolution" in told["claims"][2]["found"]
+    assert both
     assert told["trend"] is None or -1 <= told["trend"]["value"] <= 1
     assert len(first["curves"]["sign"]["evaluation"]) == 3
     with pytest.raises(ValueError, match="scale: expected one of small, paper, got 'huge'"):
@@ -293,9 +301,9 @@ def test_the_curve_of_r_is_of_the_quantizers_and_on_the_grid_of_the_others() -> 
         name: base + scale * gaps + 2.0 * rng.standard_normal((7, 3, 400))
         for name, scale in (("a", 1.0), ("b", 1.2), ("c", 1.1), (FULL, 90.0))
     }
-    curve = study._r_stability(rank(losses))
+    curve = study.r_stability(rank(losses))
     assert curve.runs == (4, 6, 7)
-    assert curve == study._r_stability(rank({name: losses[name] for name in "abc"}))
+    assert curve == study.r_stability(rank({name: losses[name] for name in "abc"}))
     assert curve.spearman[0] < rank(losses).stability().subset_vs_all.spearman[3]  # full lifts it
     assert set(Attack().sizes) <= set(GRID)
 

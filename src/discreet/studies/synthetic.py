@@ -36,7 +36,7 @@ from discreet.studies.synthetic_found import (
 from discreet.studies.synthetic_setting import FULL, SETS, Setting
 from discreet.studies.synthetic_unit import Made, make
 
-__all__ = ["SCALES", "Scale", "map_settings", "synthetic"]
+__all__ = ["SCALES", "Scale", "map_settings", "r_stability", "synthetic"]
 
 Progress = Callable[[str, float], None]
 Item = TypeVar("Item")
@@ -255,7 +255,7 @@ class _Study:
             median,
             security,
             agreements,
-            _r_stability(ranking),
+            r_stability(ranking),
             curve,
             _threshold_stability(setting, made, scale.attack),
             _curves(setting, made),
@@ -341,7 +341,7 @@ def _thresholds(setting: Setting, made: Sequence[Made]) -> dict[str, Security]:
     }
 
 
-def _r_stability(ranking: Ranking) -> Curve:
+def r_stability(ranking: Ranking) -> Curve:
     """Of the quantizers, as the curves of the MIS are, and at the same numbers of runs."""
     quantizers = tuple(each for each in ranking.indicators if each.variant != FULL)
     curve = replace(ranking, indicators=quantizers).stability().subset_vs_all
