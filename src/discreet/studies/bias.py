@@ -1,4 +1,4 @@
-"""How far r and its corrections are off where the true r is known: ``python -m discreet.studies.bias``.
+"""How far r and its corrections are off where the true r is known: ``discreet study bias``.
 
 Losses of the best checkpoint are drawn, those of candidate k are theirs plus a gap plus noise of its own, so that the
 true r is ``1/2 min gap^2``; runs share their evaluation samples. Bias and error are told in units of 1/(2n), the bias
@@ -7,16 +7,22 @@ of one squared mean.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 
+from discreet._json import dumps, save
 from discreet.bias import METHODS, corrected, split_run
 from discreet.indicator import measure_run, summarize_runs
+from discreet.store import Store
+from discreet.studies.changed import read
 from discreet.trajectory import Trajectory
 
-__all__ = ["CASES", "Judged", "judge", "main"]
+__all__ = ["CASES", "Judged", "judge", "run"]
 
 CASES: Mapping[str, tuple[float, ...]] = {
     "one candidate, t = 0": (0.0,),
@@ -113,17 +119,66 @@ def judge(
     return rows
 
 
-def main() -> None:
-    """Print the table of docs/studies/bias.md."""
-    print("| case | estimator | bias, 1/(2n) | RMSE, 1/(2n) | coverage of 95 % |\n|---|---|---|---|---|")
-    for case in CASES:
-        for row in judge(case):
-            print(
-                f"| {row.case} | {row.how} | {row.bias:+.2f} ± {row.bias_error:.2f} | {row.rmse:.2f} | "
-                f"{100 * row.coverage:.1f} % |",
-                flush=True,
+def run(
+    folder: Path,
+    scale: str = "small",
+    changed: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Callable[[str, float], None] = lambda doing, share: None,
+) -> str:
+    """Simulate every case, write study.json and study.md, and return the page; a finished case is kept.
+
+    Args:
+        folder: The run directory.
+        scale: Unused: there is one size.
+        changed: ``n=``, ``runs=``, ``repeats=`` or ``draws=``, see ``judge``.
+        seed: Of everything.
+        workers: Unused.
+        progress: Called with what is being done, and the share that is done.
+
+    Raises:
+        ValueError: An unknown field, or a value that does not fit.
+    """
+    del scale, workers
+    size = {"n": 500, "runs": 4, "repeats": 200, "draws": 200}
+    size |= read(changed, dict.fromkeys(size, int))
+    for name, least in (("n", 8), ("runs", 1), ("repeats", 2), ("draws", 2)):
+        if size[name] < least:
+            raise ValueError(f"{name}: expected at least {least}, got {size[name]}")
+    store, rows = Store(folder), []
+    with store.lock():
+        for at, case in enumerate(CASES):
+            progress(case, at / len(CASES))
+            key = store.key(
+                f"cases/{case}.json",
+                gaps=list(CASES[case]),
+                seed=seed,
+                version=metadata.version("discreet"),
+                **size,
             )
+            kept = store.make(
+                key,
+                lambda aside, case=case: aside.write_text(
+                    dumps([asdict(row) for row in judge(case, seed=seed, **size)]), "utf-8"
+                ),
+            )
+            rows += [Judged(**row) for row in json.loads(kept.read_text("utf-8"))]
+    page = _page(rows)
+    told = {"schema": "discreet.study/1", "study": "bias", "seed": seed, **size}
+    save(folder / "study.json", dumps(told | {"rows": [asdict(row) for row in rows]}))
+    save(folder / "study.md", page)
+    return page
 
 
-if __name__ == "__main__":
-    main()
+def _page(rows: Sequence[Judged]) -> str:
+    """The table of docs/studies/bias.md."""
+    lines = ["| case | estimator | bias, 1/(2n) | RMSE, 1/(2n) | coverage of 95 % |", "|---|---|---|---|---|"]
+    for row in rows:
+        bias = f"{row.bias:+.2f}".replace("-", "−")
+        lines.append(
+            f"| {row.case} | {row.how} | {bias} ± {row.bias_error:.2f} | {row.rmse:.2f} | "
+            f"{100 * row.coverage:.1f} % |"
+        )
+    return "\n".join(lines) + "\n"

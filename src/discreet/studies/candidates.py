@@ -1,4 +1,4 @@
-"""Do more candidates make r better? ``python -m discreet.studies.candidates``
+"""Do more candidates make r better? ``discreet study candidates``
 
 Definition 3.5 of "An Indicator of Membership Inference Security in Post-Training Quantized Models" takes its minimum
 over all quantized configurations, Algorithm 2 over the checkpoints of one run. Here candidates also come from other
@@ -29,7 +29,7 @@ from discreet.recipe import Recipe
 from discreet.training import train
 from discreet.trajectory import Trajectory
 
-__all__ = ["SOURCES", "Candidates", "Setup", "candidates", "main", "neighbours"]
+__all__ = ["SOURCES", "Candidates", "Setup", "candidates", "neighbours"]
 
 SOURCES = ("own trajectory", "other runs too", "neighbours too", "other runs and neighbours")
 """Where the candidates come from; the first is the paper's."""
@@ -260,50 +260,3 @@ def _mis(
             rows.append(_losses(network, one, both)[0])
         found[spec] = threshold(np.array(rows, np.float64), member, seed=setup.seed).mis
     return found
-
-
-def main() -> None:
-    """Print the tables of docs/studies/candidates.md: the paper's nine data sets, one after the other."""
-    from discreet.studies.molecules_page import SHORT
-
-    print(f"| modes, sigma | {' | '.join(SOURCES)} | below resolution, of 8, in that order |")
-    print("|---|---|---|---|---|---|")
-    rows, r = [], []
-    for modes in (6, 8, 16):
-        for sigma in (1.5, 2.0, 3.0):
-            found = candidates(Setup(modes, sigma), workers=1)
-            rows.append([found.agreement[source].value for source in SOURCES])
-            r.append([[found.rankings[s][v].r or np.nan for v in PRESETS["paper"]] for s in SOURCES])
-            low = [
-                sum("below-resolution" in each.diagnostics for each in found.rankings[source].ranked)
-                for source in SOURCES
-            ]
-            cells = [
-                _told(found.agreement[s].value, found.agreement[s].low, found.agreement[s].high)
-                for s in SOURCES
-            ]
-            print(f"| {modes}, {sigma:g} | {' | '.join(cells)} | {', '.join(map(str, low))} |", flush=True)
-    table = np.array(rows)
-    print(f"| mean of nine | {' | '.join(_told(*_mean(column)) for column in table.T)} | |")
-    less = [_told(*_mean(table[:, at] - table[:, 0])) for at in range(1, len(SOURCES))]
-    print(f"| less own trajectory, paired | | {' | '.join(less)} | |")
-    names = [SHORT[v] for v in PRESETS["paper"]]
-    print(f"\n| median r over the data sets, 10⁻⁴ | {' | '.join(names)} |\n|{'---|' * (len(names) + 1)}")
-    for source, values in zip(SOURCES, np.nanmedian(np.array(r), axis=0), strict=True):
-        print(f"| {source} | {' | '.join(f'{1e4 * value:.2g}' for value in values)} |")
-
-
-def _mean(values: Float[np.ndarray, " set"]) -> tuple[float, float, float]:
-    """Mean over data sets and its t interval."""
-    from scipy import stats
-
-    half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-    return float(values.mean()), float(values.mean()) - half, float(values.mean()) + half
-
-
-def _told(value: float, low: float, high: float) -> str:
-    return f"{value:.2f} ({low:.2f} to {high:.2f})".replace("-", "−")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,164 @@
+"""The study of candidates from its options to its files; a data set that is finished is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet._json import dumps, save
+from discreet._types import Float
+from discreet.quantizers import PRESETS
+from discreet.store import Store
+from discreet.studies.candidates import SOURCES, Setup, candidates
+from discreet.studies.changed import read
+from discreet.studies.molecules_page import SHORT
+from discreet.studies.synthetic_setting import SETS
+
+__all__ = ["run", "setups_of"]
+
+_VARIANTS = PRESETS["paper"]
+
+
+def run(
+    folder: Path,
+    scale: str = "small",
+    changed: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Callable[[str, float], None] = lambda doing, share: None,
+) -> str:
+    """Run the study, write study.json and study.md, and return the page.
+
+    Args:
+        folder: The run directory.
+        scale: Unused: there is one size.
+        changed: ``FIELD=VALUE`` of ``Setup``; ``sets=8x2,16x3`` are modes and sigma.
+        seed: Of everything.
+        workers: Threads; None: one a core.
+        progress: Called with what is being done, and the share that is done.
+
+    Raises:
+        ValueError: An unknown field, or a value that does not fit.
+    """
+    del scale
+    setups, store, found = setups_of(changed, seed), Store(folder), []
+    with store.lock():
+        for at, setup in enumerate(setups):
+            name = f"{setup.modes} modes, sigma {setup.sigma:g}"
+
+            def tell(share: float, at: int = at, name: str = name) -> None:
+                progress(name, (at + share) / len(setups))
+
+            key = store.key(
+                f"sets/{name}.json",
+                setup=asdict(setup),
+                variants=list(_VARIANTS),
+                versions={each: metadata.version(each) for each in ("discreet", "torch")},
+            )
+            kept = store.make(
+                key,
+                lambda aside, setup=setup, tell=tell: aside.write_text(
+                    dumps(_measured(setup, workers, tell)), "utf-8"
+                ),
+            )
+            found.append(json.loads(kept.read_text("utf-8")))
+    page = _page(found)
+    save(
+        folder / "study.json",
+        dumps({"schema": "discreet.study/1", "study": "candidates", "seed": seed, "sets": found}),
+    )
+    save(folder / "study.md", page)
+    return page
+
+
+def setups_of(changed: Sequence[str], seed: int = 0) -> list[Setup]:
+    """A setup for each data set, from texts such as ``"steps=60"``.
+
+    Raises:
+        ValueError: An unknown field, or a value that does not fit.
+
+    Example:
+        >>> [(each.modes, each.sigma, each.steps) for each in setups_of(["sets=8x2,16x3", "steps=60"])]
+        [(8, 2.0, 60), (16, 3.0, 60)]
+    """
+    kinds: dict[str, Any] = {
+        each.name: type(each.default) for each in fields(Setup) if each.name not in ("modes", "sigma", "seed")
+    }
+    given = read(changed, {**kinds, "sets": _modes_x_sigma})
+    sets = given.pop("sets", SETS)
+    return [replace(Setup(seed=seed), modes=modes, sigma=sigma, **given) for modes, sigma in sets]
+
+
+def _modes_x_sigma(text: str) -> tuple[tuple[int, float], ...]:
+    pairs = [part.split("x") for part in text.split(",")]
+    return tuple((int(modes), float(sigma)) for modes, sigma in pairs)
+
+
+def _measured(setup: Setup, workers: int | None, progress: Callable[[float], None]) -> dict[str, Any]:
+    found = candidates(setup, workers=workers, progress=progress)
+    return {
+        "setup": asdict(setup),
+        "mis": {name: each.value for name, each in found.mis.items()},
+        "sources": {
+            source: {
+                "agreement": {end: getattr(found.agreement[source], end) for end in ("value", "low", "high")},
+                "r": {variant: found.rankings[source][variant].r for variant in _VARIANTS},
+                "below resolution": sum(
+                    "below-resolution" in each.diagnostics for each in found.rankings[source].ranked
+                ),
+            }
+            for source in SOURCES
+        },
+    }
+
+
+def _page(found: Sequence[Mapping[str, Any]]) -> str:
+    """The tables of docs/studies/candidates.md."""
+    lines = [
+        f"| modes, sigma | {' | '.join(SOURCES)} | below resolution, of 8, in that order |",
+        "|---|---|---|---|---|---|",
+    ]
+    for each in found:
+        sources = [each["sources"][source] for source in SOURCES]
+        low = ", ".join(str(source["below resolution"]) for source in sources)
+        cells = [_told(**source["agreement"]) for source in sources]
+        lines.append(
+            f"| {each['setup']['modes']}, {each['setup']['sigma']:g} | {' | '.join(cells)} | {low} |"
+        )
+    table = np.array([[each["sources"][s]["agreement"]["value"] for s in SOURCES] for each in found])
+    if len(found) > 1:
+        lines.append(f"| mean | {' | '.join(_told(*_mean(column)) for column in table.T)} | |")
+        less = [_told(*_mean(table[:, at] - table[:, 0])) for at in range(1, len(SOURCES))]
+        lines.append(f"| less own trajectory, paired | | {' | '.join(less)} | |")
+    names = [SHORT[v] for v in _VARIANTS]
+    lines += [
+        "",
+        f"| median r over the data sets, 10⁻⁴ | {' | '.join(names)} |",
+        f"|{'---|' * (len(names) + 1)}",
+    ]
+    for source in SOURCES:
+        r = np.array([[each["sources"][source]["r"][v] for v in _VARIANTS] for each in found], np.float64)
+        lines.append(
+            f"| {source} | {' | '.join(f'{1e4 * value:.2g}' for value in np.nanmedian(r, axis=0))} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _mean(values: Float[np.ndarray, " set"]) -> tuple[float, float, float]:
+    """Mean over data sets and its t interval."""
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
+    return float(values.mean()), float(values.mean()) - half, float(values.mean()) + half
+
+
+def _told(value: float, low: float | None, high: float | None) -> str:
+    ends = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
+    return f"{value:.2f}{ends}".replace("-", "−")
