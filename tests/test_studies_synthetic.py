@@ -413,7 +413,7 @@ def test_settings_and_their_words(capsys: pytest.CaptureFixture[str], tmp_path: 
             Setting(**wrong)
     folder = ["--folder", str(tmp_path / "none")]
     assert entry.run(["study", "attacks", "--set", "width=3", *folder]) == 2
-    assert "only the studies synthetic and language have settings, got attacks" in capsys.readouterr().err
+    assert "have settings, got attacks" in " ".join(capsys.readouterr().err.split())
     assert entry.run(["study", "synthetic", "--set", "width=x", *folder]) == 2
     assert "expected int for width, got 'x'" in capsys.readouterr().err
 
