@@ -113,7 +113,7 @@ def under_both(says: str, where: str, judged: Mapping[str, Judged], needs: str, 
         needs: What would tell where neither does.
         beside: Numbers that hang on no rule.
     """
-    verdicts = {rule: each.verdict for rule, each in judged.items()}
+    verdicts: dict[str, Verdict] = {rule: each.verdict for rule, each in judged.items()}
     agreed = len(set(verdicts.values())) == 1
     verdict: Verdict = next(iter(verdicts.values())) if agreed else "cannot tell"
     told = "; ".join(f"{rule}: {each.numbers}" for rule, each in judged.items())
