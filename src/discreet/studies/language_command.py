@@ -52,7 +52,7 @@ def run(
         workers=workers,
         progress=lambda doing, share: progress(doing, 0.85 * share),
     )
-    found = find(measured, lambda share: progress("attacking", 0.85 + 0.14 * share))
+    found = find(measured, workers, lambda share: progress("attacking", 0.85 + 0.14 * share))
     page = to_markdown(found)
     save(folder / "study.json", dumps(to_json(found)))
     save(folder / "study.md", page)

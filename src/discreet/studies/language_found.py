@@ -14,6 +14,7 @@ from discreet.blind_baseline import blind_baseline
 from discreet.estimate import Estimate
 from discreet.exposure import Exposure
 from discreet.ranking import Ranking, rank
+from discreet.runs.units import do_units
 from discreet.stats import auc, compare, tpr_at_fpr
 from discreet.studies.language import Language
 
@@ -102,11 +103,16 @@ class Found:
         ).auc
 
 
-def find(measured: Language, progress: Callable[[float], None] = lambda share: None) -> Found:
+def find(
+    measured: Language,
+    workers: int | None = 1,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Found:
     """Rank, attack and judge.
 
     Args:
         measured: What was measured.
+        workers: Attacks at a time; None: one a core. Results do not depend on it.
         progress: Called with the share that is done.
     """
     scale, release = measured.scale, measured.release
@@ -115,12 +121,17 @@ def find(measured: Language, progress: Callable[[float], None] = lambda share: N
     exposures: dict[tuple[str, str], Exposure] = {}
     figures: dict[tuple[str, str, str], Estimate] = {}
     jobs = [(attack, variant) for attack in ATTACKS for variant in scale.variants]
-    for number, (attack, variant) in enumerate(jobs):
-        e = exposures[attack, variant] = expose_one(release, attack, variant)
+
+    def work(job: tuple[str, str], tick: Callable[..., None]) -> None:
+        tick(0)
+        e = exposures[job] = expose_one(release, *job)
         told = {"keep": e.keep, "cluster": family}
-        figures[attack, variant, "auc"] = auc(e.scores, e.member, **told)
-        figures[attack, variant, "average precision"] = average_precision(e.scores, e.member, **told)
+        figures[*job, "auc"] = auc(e.scores, e.member, **told)
+        figures[*job, "average precision"] = average_precision(e.scores, e.member, **told)
         for fpr in FPRS:
-            figures[attack, variant, f"tpr@{fpr:g}"] = tpr_at_fpr(e.scores, e.member, fpr, **told).tpr
-        progress((number + 1) / len(jobs))
+            figures[*job, f"tpr@{fpr:g}"] = tpr_at_fpr(e.scores, e.member, fpr, **told).tpr
+        tick()
+
+    do_units(jobs, work, len(jobs), workers=workers, progress=progress)
+    exposures = {job: exposures[job] for job in jobs}  # threads end in any order
     return Found(measured, ranking, exposures, figures, blind_baseline(release))
