@@ -126,6 +126,7 @@ def test_costs_are_measured_once_and_a_trajectory_costs_more(tmp_path: Path) -> 
     assert Cost(0.9, 0.03).ratio == pytest.approx(30)
 
 
+@pytest.mark.slow
 def test_the_study_writes_its_files_and_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     changed = ["budgets=1,2", "ratio=3", "judged=4", "references=2", "sets=8x2,6x3"]
     changed += ["width=8", "epochs=3", "n=24", "evaluation=64", "lr=3e-3"]
