@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,7 +34,7 @@ KINDS = ("full", "black-box", "loss-only")
 CANONICAL = "full, units in order"
 """The full attack on weights whose hidden units stand in canonical order."""
 BEST = "best"
-"""For each variant and split, the trained kind that is most accurate on the runs that stop the training."""
+"""For each variant and split, the trained kind of least cross-entropy on the runs that stop the training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,21 +143,16 @@ def baseline(
         jobs = list(product(kinds, range(seeds)))
         shared = _Shared(discriminator, prior.cut, inputs, member, split, number, seed)
         if backend is None:
-            accusations = spread(partial(_fit, shared), jobs, workers)
+            fitted = spread(partial(_fit, shared), jobs, workers)
         else:
-            accusations = [found for _, found in sorted(backend.each(_fit, shared, jobs), key=itemgetter(0))]
-        each = {
-            kind: np.stack([one for (k, _), one in zip(jobs, accusations, strict=True) if k == kind])
-            for kind in kinds
-        }
+            fitted = [found for _, found in sorted(backend.each(_fit, shared, jobs), key=itemgetter(0))]
+        each = {kind: [one for (k, _), one in zip(jobs, fitted, strict=True) if k == kind] for kind in kinds}
         for at, variant in enumerate(runs.variants):
-            for kind in kinds:
-                accused[kind, variant][:, split.test] = each[kind][:, at, split.test]
+            for kind, fits in each.items():
+                accused[kind, variant][:, split.test] = [accuses[at, split.test] for accuses, _ in fits]
             if BEST in told:
-                best = _most_accurate(
-                    {kind: found[:, at] for kind, found in each.items()}, runs.member, split, prior
-                )
-                accused[BEST, variant][:, split.test] = each[best][:, at, split.test]
+                best = _surest({kind: sum(float(off[at]) for _, off in fits) for kind, fits in each.items()})
+                accused[BEST, variant][:, split.test] = accused[best, variant][:, split.test]
                 chosen[variant].append(best)
     judged = np.sort(np.concatenate([split.test for split in splits]))
     return Baseline(
@@ -169,19 +165,13 @@ def baseline(
     )
 
 
-def _most_accurate(accused: dict[str, np.ndarray], member: np.ndarray, split: Split, prior: Prior) -> str:
-    """The kind of greatest accuracy on the stopping runs; of kinds alike the one that reads least."""
-    inside = member[split.stop]
+def _surest(off: dict[str, float]) -> str:
+    """The kind of least cross-entropy on the stopping runs; of kinds alike the one that reads least.
 
-    def accuracy(kind: str) -> float:
-        told = accused[kind][:, split.stop]
-        return prior.accuracy(float(told[:, inside].mean()), float(1 - told[:, ~inside].mean()))
-
-    order = [
-        *(kind for kind in reversed(KINDS) if kind in accused),
-        *(kind for kind in accused if kind not in KINDS),
-    ]
-    return max(order, key=accuracy)
+    Cross-entropy and not accuracy, which as few runs hardly tell apart: variants would get attacks of different
+    kinds by chance, and could not be compared.
+    """
+    return min(reversed([CANONICAL, *KINDS]), key=lambda kind: off.get(kind, math.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,13 +187,18 @@ class _Shared:
     seed: int
 
 
-def _fit(shared: _Shared, job: tuple[str, int]) -> np.ndarray:
-    """Train one discriminator; return whom it accuses, in every variant and run."""
+def _fit(shared: _Shared, job: tuple[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Train one discriminator; return whom it accuses, and each variant's cross-entropy on the stopping runs."""
     kind, start = job
     each = int(np.random.SeedSequence(shared.seed, spawn_key=(shared.number, start)).generate_state(1)[0])
     with torch.no_grad():
         logits = shared.discriminator.fit(shared.inputs[kind], shared.member, shared.split, seed=each)
-    return logits.numpy() >= shared.cut
+    found, stop = logits.numpy(), shared.split.stop
+    # -log of the probability of the truth
+    off = np.logaddexp(0, np.where(shared.member.numpy()[stop] > 0, -found[:, stop], found[:, stop])).mean(
+        axis=(1, 2)
+    )
+    return found >= shared.cut, off
 
 
 def _inputs(runs: Runs, split: Split, kinds: Sequence[str]) -> dict[str, Inputs]:

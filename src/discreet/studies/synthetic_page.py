@@ -115,8 +115,9 @@ def to_markdown(found: Synthetic) -> str:
     names = list(NAMES)
     lines += [
         "",
-        "MIS against the best attack, for each variant and fold the trained kind most accurate on the runs that stop"
-        " the training, not on those that judge it (0: members are told without error; 1: no attack helps):",
+        "MIS against the best attack, for each variant and fold the trained kind surest (by cross-entropy) on the"
+        " runs that stop the training, not on those that judge it (0: members are told without error; 1: no attack"
+        " helps):",
         "",
         "| data set | " + " | ".join(names) + " |",
         "|---|" + "---|" * len(names),
