@@ -146,6 +146,10 @@ def test_unknown_scale_and_the_command_line(tmp_path: Path, capsys: pytest.Captu
         (["bias", "--write-smiles", "x.txt"], "--write-smiles: only the study molecules has molecules"),
         (["molecules", "--mails", "x.tgz"], "--mails: only the study language reads e-mails, got molecules"),
         (
+            ["language", "--mails", "x.tgz"],
+            "--mails: read only where the data are emails (--scale emails), got mol",
+        ),
+        (
             ["predictors", "--backend", "ray"],
             "--backend: only the studies attacks and molecules run elsewhere",
         ),

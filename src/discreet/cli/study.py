@@ -270,6 +270,11 @@ def study(
     if name is Study.language:
         from discreet.studies import language_command
 
+        texts = language_command.scale_of(scale, changed or ()).data
+        if mails is not None and texts != "emails":
+            raise ValueError(
+                f"--mails: read where the data are emails (--scale emails, --set data=emails), got {texts}"
+            )
         with output.progress() as progress:
             page = language_command.run(
                 where,
