@@ -238,6 +238,11 @@ def study(
         raise ValueError(f"--scale: only the studies safecompress and language are quick, got {name}")
     if scale in (Size.emails, Size.smollm2, Size.ministral, Size.llama3) and name is not Study.language:
         raise ValueError(f"--scale: only the study language has {scale}, got {name}")
+    if mails is not None:
+        from discreet.studies.language_command import scale_of
+
+        if (texts := scale_of(scale, changed or ()).data) != "emails":
+            raise ValueError(f"--mails: read only where the data are emails (--scale emails), got {texts}")
     own = name not in (Study.attacks, Study.quantile)  # data of their own
     one_size = name not in _TAKEN["scale"][2]
     known = (
@@ -270,11 +275,6 @@ def study(
     if name is Study.language:
         from discreet.studies import language_command
 
-        texts = language_command.scale_of(scale, changed or ()).data
-        if mails is not None and texts != "emails":
-            raise ValueError(
-                f"--mails: read where the data are emails (--scale emails, --set data=emails), got {texts}"
-            )
         with output.progress() as progress:
             page = language_command.run(
                 where,
