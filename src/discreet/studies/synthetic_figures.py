@@ -26,7 +26,8 @@ def figures(found: Synthetic) -> Iterator[Figure]:
         yield _grid(
             "figure-1",
             "r against the MIS",
-            "One panel a data set, one point a quantizer, with intervals of both; Spearman's with its interval.",
+            "One panel a data set, one point a quantizer, with intervals of both (one of r that reaches 0 is drawn to"
+            " a thirtieth of r); Spearman's with its interval.",
             sets,
             _scatter,
         )
