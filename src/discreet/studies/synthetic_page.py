@@ -84,7 +84,8 @@ def to_markdown(found: Synthetic) -> str:
     scale, kinds = found.scale, list(dict.fromkeys(kind for _, kind in found.average))
     lines = [
         f"{scale['runs']} runs for r on {scale['evaluation']:,} evaluation samples, {scale['attacked']} runs for the"
-        f" MIS, {len(found.sets)} data set{'s' * (len(found.sets) > 1)}; 95 % intervals. Every MIS is an upper estimate.",
+        f" MIS, {len(found.sets)} data set{'s' * (len(found.sets) > 1)}; 95 % intervals. Every MIS is an upper"
+        " estimate.",
         "",
         "| claim | verdict | found | rule |",
         "|---|---|---|---|",
