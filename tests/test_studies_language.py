@@ -81,6 +81,8 @@ def test_what_was_learnt_by_heart_is_found(measured: tuple[Path, Language]) -> N
     own, others = training_curve(found)[-1][1:3]
     assert own < others
     page = to_markdown(found)
+    at = [run.best for i in found.ranking.indicators if i.variant != "full" for run in i.per_run.values()]
+    assert f"lowest loss falls at {np.median(at) / (TINY.checkpoints - 1):.2f} of the trajectory" in page
     for words in ("LOSS + zlib + ref", "LiRA offline", "the paper says", "Figure 9", "full precision"):
         assert words in page
 

@@ -13,6 +13,7 @@ from discreet.estimate import Estimate
 from discreet.studies.language_claims import claims, cleaned
 from discreet.studies.language_found import ATTACKS, FULL, METRICS, Found
 from discreet.studies.language_tuning import TARGETS
+from discreet.studies.synthetic_found import optimum
 
 __all__ = ["to_json", "to_markdown", "training_curve"]
 
@@ -37,6 +38,7 @@ def to_json(found: Found) -> dict[str, Any]:
         },
         "blind baseline": asdict(found.blind),
         "ranking": found.ranking.to_json(),
+        "optimum": optimum(found.ranking)[0][0],
         "attacks": [
             {"attack": attack, "variant": variant, "metric": metric, **value.to_json()}
             for (attack, variant, metric), value in found.figures.items()
@@ -67,7 +69,10 @@ def _setting(found: Found) -> str:
         f"{scale.epochs} epochs, adapters of rank {scale.rank} on {', '.join(TARGETS)}, AdamW at {scale.lr:g}, "
         f"batches of {scale.batch}. r over {scale.checkpoints} checkpoints on {len(m.parts.evaluation):,} texts; "
         f"attacks on the last checkpoint, {len(m.parts.pool):,} texts of which each model was fine-tuned on half. "
-        "95 % intervals over models and texts."
+        "95 % intervals over models and texts.\n\n"
+        f"The quantizers' lowest loss falls at {optimum(found.ranking)[0][0]:.2f} of the trajectory (0: the first "
+        "checkpoint, 1: the last; median over models and quantizers). r is to be read where it falls inside the "
+        "first half."
     )
 
 
