@@ -158,6 +158,8 @@ def test_everything_is_measured_and_written(made: tuple[Path, Molecules]) -> Non
     page = to_markdown(found)
     assert "| *AMES, in the paper* | *0.773 (89%)* |" in page
     assert "| HydrationFreeEnergy FreeSolv | " in page
+    assert "full precision's best checkpoint for all: " in page
+    assert "↓: r below the resolution of the validation sample" in page
     cell = Cell(-1.5, -2.0, -0.5, -12.0, -20.0, -3.0, 3, 1)
     assert (_shown(cell, "r2"), _interval(cell, "r2")) == (
         "-inf (-inf%)",
