@@ -16,21 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import discreet
-from discreet.backends import BackendError
-from discreet.llm import (
-    LanguageModelError,
-    adapters_in,
-    encode,
-    load,
-    losses,
-    release,
-    token_signals,
-    trajectory,
-)
+from discreet.llm import LanguageModelError, adapters_in, encode, losses, release, token_signals, trajectory
 from discreet.quantizers import Multiples, quantize_layer
 from discreet.quantizers.uniform import Uniform
 from discreet.records import Record
@@ -139,37 +128,6 @@ def test_workers_change_no_byte(setting: Any, tmp_path: Path) -> None:
         )
         files.append(Path(record.source).read_bytes())
     assert files[0] == files[1]
-
-
-@pytest.mark.slow
-def test_processes_change_no_byte_and_refuse_a_base_that_changed(tmp_path: Path) -> None:
-    made = llm.base()
-    made.module.save_pretrained(tmp_path / "qwen2")
-    made.tokenizer.save_pretrained(tmp_path / "qwen2")
-    base = load(tmp_path / "qwen2")
-    runs = {name: adapters_in(llm.run(base, tmp_path / name, seed)) for seed, name in enumerate("ab", 1)}
-    texts = encode(llm.texts(10, prompts=True), base)
-    told = {"calibration": encode(llm.texts(3), base)}
-    member = np.arange(20).reshape(2, 10) % 3 == 0
-    files, shares = [], []
-    for name, how in (("one", {}), ("many", {"workers": 2, "processes": True, "progress": shares.append})):
-        store = Store(tmp_path / name)
-        losses_of = trajectory(store, base, runs, VARIANTS, texts, **told, **how)
-        shown = release(store, base, runs, VARIANTS, texts, member, **told, **how)
-        files.append([Path(each.source).read_bytes() for each in (losses_of, shown)])
-    assert files[0] == files[1]
-    assert len(shares) == 12  # two runs, three variants, twice: each told once
-    model = tmp_path / "qwen2/model.safetensors"
-    save_file({k: v + 1 for k, v in load_file(model).items()}, model, metadata={"format": "pt"})
-    with pytest.raises(BackendError, match="a process ended"):
-        trajectory(Store(tmp_path / "other"), base, runs, VARIANTS, texts, workers=2, processes=True)
-
-
-def test_a_base_in_memory_is_measured_by_threads(setting: Any, tmp_path: Path) -> None:
-    base, runs, evaluation = setting
-    Counted.calls.clear()
-    trajectory(Store(tmp_path), base, runs, [COUNTED], evaluation, workers=2, processes=True)
-    assert Counted.calls  # in this process
 
 
 def test_what_is_done_is_not_done_again_and_unchanged_layers_neither(setting: Any, tmp_path: Path) -> None:

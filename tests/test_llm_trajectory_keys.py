@@ -9,22 +9,23 @@ import numpy as np
 import pytest
 
 from discreet.llm import adapters_in, encode
-from discreet.llm._units import Units
+from discreet.llm._variants import parse_variant
+from discreet.llm.trajectory import _Work
+from discreet.store import Store
 from tests import llm
 
 BLIND, LOOKING = "uniform(bits=3, granularity='channel')", "tests.test_llm_working_inputs:Scaled"
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Units:
+def work(tmp_path: Path) -> _Work:
     base = llm.base()
     texts, calibration = encode(llm.texts(6), base), encode(llm.texts(3), base)
-    variants = ("full", BLIND, LOOKING, f"adapter over {BLIND}", f"adapter over {LOOKING}")
-    return Units(tmp_path / "store", base, variants, texts, calibration, 100, 64, kind="release")
+    return _Work(Store(tmp_path / "store"), base, texts, calibration, 100, 64, "release")
 
 
 def key(
-    work: Units,
+    work: _Work,
     folder: Path,
     variant: str,
     *,
@@ -35,12 +36,11 @@ def key(
     place = folder / str(seed) / "checkpoint-1"
     if not place.exists():
         llm.adapter(work.base, place, seed)
-    told = {} if member is None else {run: member}
-    return replace(work, member=told).key(run, adapters_in(place.parent)[0], variant)
+    return work.key(run, adapters_in(place.parent)[0], parse_variant(variant), member=member)
 
 
 @pytest.mark.parametrize("variant", [BLIND, LOOKING])
-def test_everything_that_matters_is_in_the_key(variant: str, work: Units, tmp_path: Path) -> None:
+def test_everything_that_matters_is_in_the_key(variant: str, work: _Work, tmp_path: Path) -> None:
     other = encode(llm.texts(7), work.base)
     changed = [
         key(replace(work, texts=other), tmp_path, variant),
@@ -61,7 +61,7 @@ def test_everything_that_matters_is_in_the_key(variant: str, work: Units, tmp_pa
     assert len({own, *changed}) == 1 + len(changed)
 
 
-def test_only_quantizers_that_look_at_inputs_depend_on_how_many(work: Units, tmp_path: Path) -> None:
+def test_only_quantizers_that_look_at_inputs_depend_on_how_many(work: _Work, tmp_path: Path) -> None:
     more = replace(work, calibration_tokens=101)
     assert key(more, tmp_path, LOOKING) != key(work, tmp_path, LOOKING)
     assert key(more, tmp_path, BLIND) == key(work, tmp_path, BLIND)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet._json import dumps
 from discreet.audit_leaks import Blind
 from discreet.cli import entry
 from discreet.data.samples import DataError
@@ -26,7 +27,7 @@ from discreet.studies.language_claims import claims, cleaned
 from discreet.studies.language_command import run, scale_of
 from discreet.studies.language_figures import _curve, _looks
 from discreet.studies.language_found import ATTACKS, METRICS, REFERENCES, Found, find
-from discreet.studies.language_page import to_markdown, training_curve
+from discreet.studies.language_page import to_json, to_markdown, training_curve
 from discreet.studies.language_plan import PAPER_QUANTIZERS, SCALES, LanguageScale, deal
 
 TINY = LanguageScale(
@@ -76,6 +77,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Language]:
 @needs_chemicals
 def test_what_was_learnt_by_heart_is_found(measured: tuple[Path, Language]) -> None:
     found = find(measured[1])
+    assert dumps(to_json(find(measured[1], workers=3))) == dumps(to_json(found))
     assert found.figures["reference", "full", "auc"].low > 0.6
     assert not found.blind.confounded
     own, others = training_curve(found)[-1][1:3]

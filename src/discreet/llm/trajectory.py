@@ -6,26 +6,34 @@ texts, by the quantizer and by versions, so that a killed computation goes on wi
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
 
 import numpy as np
+from torch import nn
 
 from discreet._types import Bool
-from discreet.llm._units import Units, measured
-from discreet.llm._variants import OVER, Variant
+from discreet.llm._variants import OVER, Variant, parse_variants
 from discreet.llm.adapters import AdapterCheckpoint
 from discreet.llm.encoding import Encoded
 from discreet.llm.model import LanguageModel, LanguageModelError
-from discreet.llm.tokens import BATCH_TOKENS
-from discreet.llm.working import ROWS
+from discreet.llm.tokens import BATCH_TOKENS, losses, token_signals
+from discreet.llm.working import ROWS, Working
 from discreet.records import Record
 from discreet.records.laws import OFFSETS, quoted
+from discreet.records.merge import join
+from discreet.runs.units import do_units
 from discreet.store import Store
 
 __all__ = ["release", "trajectory"]
 
 Runs = Mapping[str, Sequence[AdapterCheckpoint]]
+Signals = dict[str, tuple[np.ndarray, tuple[str, ...]]]
+"""Values and axes by the name of the signal."""
 
 
 def trajectory(
@@ -39,7 +47,6 @@ def trajectory(
     calibration_tokens: int = ROWS,
     batch_tokens: int = BATCH_TOKENS,
     workers: int | None = 1,
-    processes: bool = False,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Record:
     """Measure the loss of every checkpoint of every run in every variant.
@@ -56,9 +63,6 @@ def trajectory(
         batch_tokens: See ``token_signals``.
         workers: Threads, each with a working copy of the quantized layers and one core; None: one a core. Results do
             not depend on it.
-        processes: Workers are processes, each of which reads the base from its folder: faster where the model is so
-            small that threads wait for each other. A script then needs ``if __name__ == "__main__":``. Without
-            effect on a base that is in memory alone, runs code of its own or lies on a device.
         progress: Called with the share that is done.
 
     Returns:
@@ -70,11 +74,12 @@ def trajectory(
         LanguageModelError: An adapter of another base, or losses that are not finite.
         QuantizerError: A quantizer fails; variant and layer are named.
     """
-    units = Units(
-        store.folder, base, tuple(variants), evaluation, calibration, calibration_tokens, batch_tokens
-    )
-    _check(runs, units.known)
-    return measured(units, store, runs, workers, processes, progress)
+    work = _Work(store, base, evaluation, calibration, calibration_tokens, batch_tokens, "trajectory")
+
+    def measure(module: nn.Module) -> Signals:
+        return {"loss": (losses(module, evaluation, batch_tokens=batch_tokens)[None], ("row", "sample"))}
+
+    return _measured(work, runs, variants, measure, {}, {}, workers, progress)
 
 
 def release(
@@ -90,7 +95,6 @@ def release(
     calibration_tokens: int = ROWS,
     batch_tokens: int = BATCH_TOKENS,
     workers: int | None = 1,
-    processes: bool = False,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Record:
     """Measure every token of members and others under one checkpoint of each run, in every variant.
@@ -107,7 +111,6 @@ def release(
         calibration_tokens: As for ``trajectory``.
         batch_tokens: As for ``trajectory``.
         workers: As for ``trajectory``.
-        processes: As for ``trajectory``.
         progress: As for ``trajectory``.
 
     Returns:
@@ -124,25 +127,22 @@ def release(
             f"member: expected true or false for each of {len(runs)} runs and {len(released)} texts, got shape"
             f" {member.shape}"
         )
-    shared = {
+    work = _Work(store, base, released, calibration, calibration_tokens, batch_tokens, "release")
+
+    def measure(module: nn.Module) -> Signals:
+        found = token_signals(module, released, batch_tokens=batch_tokens)
+        by_token = {"logp": found.logp, "logp_mean": found.mean, "logp_std": found.std, "rank": found.rank}
+        return {"loss": (found.loss[None], ("row", "sample"))} | {
+            name: (values[None], ("row", "token")) for name, values in by_token.items()
+        }
+
+    shared: Signals = {
         OFFSETS: (released.offsets, ("bound",)),
         "text": (np.array(released.text, dtype=object), ("sample",)),
         "zlib_bytes": (np.array([zlib_bytes(text) for text in released.text]), ("sample",)),
     }
-    units = Units(
-        store.folder,
-        base,
-        tuple(variants),
-        released,
-        calibration,
-        calibration_tokens,
-        batch_tokens,
-        kind="release",
-        shared=shared,
-        member=dict(zip(runs, member, strict=True)),
-    )
-    _check(chosen, units.known)
-    return measured(units, store, chosen, workers, processes, progress)
+    lines = dict(zip(runs, member, strict=True))
+    return _measured(work, chosen, variants, measure, shared, lines, workers, progress)
 
 
 def zlib_bytes(text: str) -> int:
@@ -153,6 +153,147 @@ def zlib_bytes(text: str) -> int:
         True
     """
     return len(zlib.compress(text.encode("utf-8", "surrogatepass")))
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What all units have in common."""
+
+    store: Store
+    base: LanguageModel
+    texts: Encoded
+    calibration: Encoded | None
+    calibration_tokens: int
+    batch_tokens: int
+    kind: str
+
+    def key(self, run: str, adapter: AdapterCheckpoint, variant: Variant, member: Any) -> str:
+        """Where a unit is kept."""
+        calibrated = variant.needs_inputs and self.calibration is not None
+        return self.store.key(
+            f"{self.kind}/{run}/step-{adapter.step}-{variant.name}.safetensors",
+            run=run,
+            step=adapter.step,
+            adapter=adapter.sha,
+            variant=variant.name,
+            quantizer=variant.content,
+            calibration=[self.calibration.sha, self.calibration_tokens]
+            if calibrated and self.calibration
+            else None,
+            member=member,
+            **({} if self.calibration is None else {"marked": self.calibration.sha}),
+            **self.common,
+        )
+
+    def calibrated(self, variant: Variant) -> Bool[np.ndarray, "1 1 sample"] | None:
+        """Which texts the variant's quantizer looked at; None where none are given to any."""
+        if self.calibration is None:
+            return None
+        return (self.texts.also_in(self.calibration) & variant.needs_inputs)[None, None]
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """What every unit depends on."""
+        module: Any = self.base.module
+        return {
+            "base": self.base.sha,
+            "dtype": str(module.dtype).removeprefix("torch."),
+            "device": self.base.device.type,
+            "texts": self.texts.sha,
+            "batch_tokens": self.batch_tokens,
+            "versions": {name: metadata.version(name) for name in ("discreet", "torch", "transformers")},
+        }
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What the record says of how it was made."""
+        return {**self.common, "base_name": self.base.name, "encoding": dict(self.texts.about)} | {
+            "counts": dict(self.texts.counts)
+        }
+
+
+def _measured(
+    work: _Work,
+    runs: Runs,
+    variants: Sequence[str],
+    measure: Callable[[nn.Module], Signals],
+    shared: Signals,
+    member: Mapping[str, np.ndarray],
+    workers: int | None,
+    progress: Callable[[float], None],
+) -> Record:
+    """Make every unit that is not in the store yet, and join all."""
+    known = parse_variants(variants)
+    _check(runs, known)
+    keys = {
+        (name, run, adapter.step): work.key(run, adapter, variant, member.get(run))
+        for name, variant in known.items()
+        for run, adapters in runs.items()
+        for adapter in adapters
+    }
+    missing = {place for place, key in keys.items() if not work.store.has(key)}
+    groups = [(name, run) for name in known for run in runs if any(m[:2] == (name, run) for m in missing)]
+    own = threading.local()  # a working copy a thread
+
+    def group(unit: tuple[str, str], tick: Callable[..., None]) -> None:
+        name, run = unit
+        if not hasattr(own, "working"):
+            own.working = Working(work.base, variants, work.calibration, rows=work.calibration_tokens)
+        for adapter in runs[run]:
+            if (name, run, adapter.step) not in missing:
+                continue
+            tick(0)
+            own.working.checkpoint(adapter)
+            record = _row(work, own.working, (run, adapter, name), measure, shared, member)
+            work.store.make(keys[name, run, adapter.step], record.save)
+            tick()
+
+    before = 1 - len(missing) / len(keys)
+    if missing:
+        do_units(
+            groups,
+            group,
+            len(missing),
+            workers=workers,
+            progress=lambda share: progress(before + share * (1 - before)),
+        )
+    whole = work.store.key(f"{work.kind}/all.safetensors", parts=list(keys.values()))
+    paths = [work.store.path(key) for key in keys.values()]
+    return Record.open(work.store.make(whole, lambda aside: join(paths, aside)))
+
+
+def _row(
+    work: _Work,
+    working: Working,
+    place: tuple[str, AdapterCheckpoint, str],
+    measure: Callable[[nn.Module], Signals],
+    shared: Signals,
+    member: Mapping[str, np.ndarray],
+) -> Record:
+    """One row of the record."""
+    run, adapter, name = place
+    module = working.variant(name)
+    try:
+        found = measure(module) | shared
+    except LanguageModelError as error:
+        raise LanguageModelError(f"variant {name!r} of {adapter.path}: {error}") from error
+    stored = working.stored(name)
+    found |= {
+        "params_hash": (np.array([working.fingerprint()], np.uint64), ("row",)),
+        "bits_per_weight": (np.array([stored.bits_per_weight]), ("row",)),
+        "stored_bytes": (np.array([stored.bytes]), ("row",)),
+    }
+    return Record(
+        run=(run,),
+        step=np.array([float(adapter.step)]),
+        variant=(name,),
+        sample=work.texts.sample,
+        signals={key: values for key, (values, _) in found.items()},
+        axes={key: axes for key, (_, axes) in found.items()},
+        member=np.asarray(member[run], bool)[None] if run in member else None,
+        calibration=work.calibrated(working.variants[name]),
+        about=work.about,
+    )
 
 
 def _released(

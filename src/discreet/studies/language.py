@@ -38,7 +38,6 @@ __all__ = ["Language", "language"]
 Progress = Callable[[str, float], None]
 Checkpoints = Mapping[str, Sequence[AdapterCheckpoint]]
 
-_SMALL = 1 << 28  # bytes
 _PACKAGES = ("discreet", "torch", "transformers", "peft")
 
 
@@ -215,7 +214,6 @@ class _Work:
             member,
             calibration=self.encoded.take(self.parts.calibration),
             workers=self.workers,
-            processes=self._small,
             progress=progress,
         )
         more = {"family": texts.family[where], "public": public, "pretrained_loss": self._before(encoded)}
@@ -239,14 +237,8 @@ class _Work:
             self.encoded.take(where),
             calibration=self.encoded.take(self.parts.calibration),
             workers=self.workers,
-            processes=self._small,
             progress=progress,
         )
-
-    @property
-    def _small(self) -> bool:
-        """Whether threads would wait for each other's Python, and a base in each process costs little."""
-        return sum(value.nbytes for value in self.base.module.parameters()) < _SMALL
 
     def _before(self, encoded: Encoded) -> np.ndarray:
         """Losses under the model before fine-tuning."""

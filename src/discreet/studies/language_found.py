@@ -133,5 +133,7 @@ def find(
         tick()
 
     do_units(jobs, work, len(jobs), workers=workers, progress=progress)
-    exposures = {job: exposures[job] for job in jobs}  # threads end in any order
+    # Threads end in any order.
+    exposures = {job: exposures[job] for job in jobs}
+    figures = {(*job, metric): figures[*job, metric] for job in jobs for metric in METRICS}
     return Found(measured, ranking, exposures, figures, blind_baseline(release))

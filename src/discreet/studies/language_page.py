@@ -71,8 +71,8 @@ def _setting(found: Found) -> str:
         f"attacks on the last checkpoint, {len(m.parts.pool):,} texts of which each model was fine-tuned on half. "
         "95 % intervals over models and texts.\n\n"
         f"The quantizers' lowest loss falls at {optimum(found.ranking)[0][0]:.2f} of the trajectory (0: the first "
-        "checkpoint, 1: the last; median over models and quantizers). r is to be read where it falls inside the "
-        "first half."
+        "checkpoint, 1: the last; median over models and quantizers). r is to be read where it falls neither in the "
+        "first sixth nor beyond three fifths (diagnostics optimum-early, optimum-late, not-converged)."
     )
 
 
