@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet._words import percent
 from discreet.data.molecule_set import MoleculeSet
 from discreet.indicator import measure_run
 from discreet.ranking import rank_runs
@@ -18,6 +19,7 @@ from discreet.studies.molecules_claims import _cost, _order_stays, _r2_gone, _st
 from discreet.studies.molecules_judging import ENOUGH, MILD, RULES, STRONG, over_tasks, share_of_tasks
 from discreet.studies.molecules_plan import Parts
 from discreet.studies.molecules_security import (
+    _by_chance,
     _is_low,
     _low_ranks_judged,
     _mild_alike,
@@ -121,9 +123,18 @@ def test_r2_under_four_bits(tasks: int, kept: dict, fine: float, verdict: str) -
     assert "above 0 in 2 of 42 cells under 4 bits" in found.numbers  # the paper's own
 
 
-def ordered(least: list[float]) -> dict[tuple[str, str, str], Cell]:
+def test_cells_of_r2_not_told_from_0_refute_nothing() -> None:
+    wide = {
+        key: cell(-0.3, half=0.5) if key[2] in (*STRONG, *FEW) else each for key, each in gone(4, {}).items()
+    }
+    found = _r2_gone(dict.fromkeys(RULES, wide), NAMES)
+    assert found.verdict == "cannot tell"
+    assert f"R2 is below 0 in {percent(0.0)}" in found.numbers
+
+
+def ordered(least: list[float], half: float = 0.01) -> dict[tuple[str, str, str], Cell]:
     return {
-        ("spearman", f"t{at}", v): cell(0.8, share if v == "sign" else 0.99)
+        ("spearman", f"t{at}", v): cell(0.8, share if v == "sign" else 0.99, half)
         for at, share in enumerate(least)
         for v in VARIANTS
     }
@@ -144,6 +155,15 @@ def test_the_order_of_predictions(first: list[float], own: list[float], verdict:
     assert ("depends on which checkpoint" in found.needs) == (first != own and verdict == "cannot tell")
 
 
+def test_an_order_that_wide_cells_leave_open_is_not_refuted() -> None:
+    wide = ordered([0.70, 0.71, 0.69, 0.70], half=0.2)  # each cell's interval holds the floor
+    assert _order_stays(dict.fromkeys(RULES, wide), NAMES).verdict == "cannot tell"
+    three = ordered([0.70, 0.71, 0.69]) | {k: v for k, v in wide.items() if k[1] == "t3"}
+    found = _order_stays(dict.fromkeys(RULES, three), NAMES)
+    assert found.verdict == "cannot tell"
+    assert f"told to be below {percent(0.77)} in 3 of 4 tasks" in found.numbers
+
+
 def test_better_and_less_secure_counts_a_task_once() -> None:
     firm = {f"t{at}": [-0.6, -0.7, -0.5] for at in range(4)}
     firm["t0"] = [-0.7, -0.7, -0.6]
@@ -161,10 +181,16 @@ def test_better_and_less_secure_counts_a_task_once() -> None:
 def test_who_decides_counts_a_run_once() -> None:
     fewest = {"sign": 0.6, "uniform(bits=2)": 0.9}
 
-    def verdict(*shares: float, runs: int = 12) -> Claim:
-        return _low_ranks_judged({f"t{at}": [share] * runs for at, share in enumerate(shares)}, fewest)
+    def verdict(*shares: float, runs: int = 12, chance: float = 0.1) -> Claim:
+        return _low_ranks_judged(
+            {f"t{at}": [share] * runs for at, share in enumerate(shares)}, fewest, chance
+        )
 
     assert verdict(0.98, 0.97, 0.99, 0.98).verdict == "holds"
+    few = verdict(0.98, 0.97, 0.99, 0.98, chance=0.5)  # two candidates a run
+    assert few.verdict == "cannot tell"
+    assert f"by chance it would be {percent(0.5)}" in few.numbers
+    assert "more checkpoints" in few.needs
     assert verdict(0.3, 0.32, 0.35, 0.31).verdict == "does not"
     # 48 runs of 85 %: the interval is over 4 tasks, whatever the number of runs and quantizers
     found = verdict(0.70, 0.99, 0.72, 0.99)
@@ -173,14 +199,28 @@ def test_who_decides_counts_a_run_once() -> None:
     assert "fewest for sign, 60.0" in found.numbers
     assert "0.85 lies between" in found.needs
     assert verdict(0.70, 0.99, 0.72, 0.99, runs=4800).verdict == "cannot tell"
-    assert _low_ranks_judged({}, {}).verdict == "cannot tell"
+    assert _low_ranks_judged({}, {}, 1.0).verdict == "cannot tell"
 
 
-def test_who_decides_in_one_run() -> None:
-    run = measure_run(
-        Trajectory(np.vstack([np.zeros(50), *(np.linspace(k, k + 9, 50) for k in range(1, 21))]))
-    )
-    assert _is_low(run) in (True, False)
+def candidates(gaps: list[float]) -> Trajectory:
+    """One run: the best checkpoint, and candidates of these mean losses and a spread of their own, alike for all."""
+    spread = np.linspace(-4.5, 4.5, 50)
+    return Trajectory(np.vstack([np.zeros(50), *(gap + spread for gap in gaps)]))
+
+
+def erratic(count: int) -> Trajectory:
+    """One run whose candidate of highest loss decides: the others differ from the best checkpoint steadily."""
+    steady = [k + 0.01 * np.linspace(-1, 1, 50) for k in range(1, count)]
+    return Trajectory(np.vstack([np.zeros(50), *steady, count + 100 * np.linspace(-1, 1, 50)]))
+
+
+@pytest.mark.parametrize("count", [1, 5, 9, 10, 20, 21])
+def test_who_decides_in_one_run(count: int) -> None:
+    run = measure_run(candidates([float(k) for k in range(1, count + 1)]))
+    assert _is_low(run) is True  # the candidate of lowest loss decides, however few there are
+    assert _by_chance(run) == {1: 1.0, 5: 0.2, 9: 1 / 9, 10: 0.1, 20: 0.1, 21: 3 / 21}[count]
+    if count > 1:
+        assert _is_low(measure_run(erratic(count))) is False
     assert _is_low(measure_run(Trajectory(np.zeros((2, 8))))) is None
 
 
@@ -202,17 +242,51 @@ def test_strong_quantizers_safer(each: _Pairs, tasks: int, verdict: str) -> None
 @pytest.mark.parametrize(
     ("each", "tasks", "verdict"),
     [
-        (_Pairs(0, 0, 10, 10), 4, "holds"),
-        (_Pairs(0, 0, 10, 10), 2, "cannot tell"),
-        (_Pairs(8, 0, 2, 2), 4, "does not"),
-        (_Pairs(0, 0, 10, 9), 4, "cannot tell"),  # one pair not told apart above the resolution
-        (_Pairs(1, 0, 9, 9), 4, "cannot tell"),
+        (_Pairs(0, 0, 10, 10), 4, "cannot tell"),  # not told apart: no bound on the gain
+        (_Pairs(0, 0, 10, 10), 40, "cannot tell"),
+        (_Pairs(0, 0, 10, 10, alike=10), 4, "holds"),
+        (_Pairs(0, 0, 10, 0, alike=10), 3, "cannot tell"),
+        (_Pairs(0, 0, 10, 0, alike=8), 4, "cannot tell"),
+        (_Pairs(8, 0, 2, 2, gained=8), 4, "does not"),
+        (_Pairs(1, 0, 9, 9, gained=1), 4, "cannot tell"),
+        (_Pairs(10, 0, 0, 0, alike=10), 4, "holds"),  # told apart, by less than the margin
+        (_Pairs(10, 0, 0, 0, alike=5), 4, "cannot tell"),
     ],
 )
 def test_two_bits_and_more(each: _Pairs, tasks: int, verdict: str) -> None:
     found = _mild_alike({f"t{at}": each for at in range(tasks)})
     assert (found.verdict, found.needs == "") == (verdict, verdict != "cannot tell")
     assert _mild_alike({}).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("gap", "n", "alike", "right", "gained"),
+    [
+        (0.05, 200, 0, 0, 0),  # few molecules: the gain is not bounded
+        (0.05, 4000, 4, 0, 0),
+        (0.3, 4000, 0, 4, 4),  # 2 bits gain 0.04
+    ],
+)
+def test_a_gain_is_bounded_by_enough_molecules(
+    gap: float, n: int, alike: int, right: int, gained: int
+) -> None:
+    rng = np.random.default_rng(5)
+    per_variant = {}
+    for variant in (*MILD, FULL):
+        mean = gap if variant == FEW[0] else 0.05
+        losses = [np.vstack([np.zeros(n), mean + rng.normal(size=n)]) for _ in range(3)]
+        per_variant[variant] = {str(r): measure_run(Trajectory(row)) for r, row in enumerate(losses)}
+    row = Measured(
+        "demo",
+        "ecfp4",
+        rank_runs(per_variant, n_train=n),
+        np.zeros((5, 3, 1)),
+        np.zeros((5, 3, 1)),
+        (1, 1, 1),
+    )
+    found = Molecules(plan.SCALES["small"], {}, (row,), {}, 0)
+    counted = _pairs(found, lambda a, b: a == FEW[0] and b != FEW[0])["demo"]
+    assert (counted.all, counted.alike, counted.right, counted.gained) == (4, alike, right, gained)
 
 
 def test_intervals_over_tasks() -> None:

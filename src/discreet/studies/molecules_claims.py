@@ -140,19 +140,20 @@ def _two(value: float) -> str:
 def _r2_gone(by_rule: Mapping[str, Cells], tasks: Sequence[str]) -> Claim:
     """Under 4 bits worse than the mean of the labels in 90 % of the cells and more, from 4 bits on better.
 
-    Of each task the share of its cells counts, a task as one trial: 2 of 12 cells of two tasks say little.
+    Refuted where more than 10 % of the cells under 4 bits are better than it; cells whose interval holds 0 speak for
+    neither. Of each task the share of its cells counts, a task as one trial: 2 of 12 cells of two tasks say little.
     """
 
     def judge(cells: Cells) -> Judged:
         coarse = {task: [cells["r2", task, v] for v in _COARSE] for task in tasks}
         gone = share_of_tasks([float(np.mean([c.high < 0 for c in each])) for each in coarse.values()])
-        kept = sum(c.low > 0 for each in coarse.values() for c in each)
+        kept = share_of_tasks([float(np.mean([c.low > 0 for c in each])) for each in coarse.values()])
         better = sum(cells["r2", task, v].low > 0 for task in tasks for v in _FINE)
         verdict: Verdict = (
             "holds"
             if gone.value >= 0.9 and gone.low > ENOUGH and better == len(tasks) * len(_FINE)
             else "does not"
-            if gone.high < 0.9
+            if kept.low > 0.1
             else "cannot tell"
         )
         shown = {**{f"{b} bits": f"uniform(bits={b})" for b in (2, 3, 4)}, "original": FULL}
@@ -163,8 +164,8 @@ def _r2_gone(by_rule: Mapping[str, Cells], tasks: Sequence[str]) -> Claim:
         return Judged(
             verdict,
             f"R2 is below 0 in {gone.told(percent)} of the cells under 4 bits (interval of the cell wholly on that "
-            f"side), above 0 in {kept} of {len(tasks) * len(_COARSE)}, and above 0 in {better} of "
-            f"{len(tasks) * len(_FINE)} at 4 and 5 bits. {single}",
+            f"side), above 0 in {kept.told(percent)}, and above 0 in {better} of {len(tasks) * len(_FINE)} at 4 and "
+            f"5 bits. {single}",
         )
 
     paper = [c.value for (m, _, v), c in paper_tables().items() if m == "r2" and v in _COARSE]
@@ -172,7 +173,7 @@ def _r2_gone(by_rule: Mapping[str, Cells], tasks: Sequence[str]) -> Claim:
         "R2 is gone under 4 bits: predictions are almost everywhere worse than the mean of the labels.",
         "section 14.1, Table 4",
         {rule: judge(cells) for rule, cells in by_rule.items()},
-        f"more tasks than these {len(tasks)}: at least 4 that agree",
+        f"more tasks than these {len(tasks)}: at least 4 that agree, and more runs for cells not told from 0",
         f"in the paper's own Table 4 it is above 0 in {sum(v > 0 for v in paper)} of {len(paper)} cells under 4 bits",
     )
 
@@ -182,25 +183,30 @@ def _r2(cell: Cell) -> str:
 
 
 def _order_stays(by_rule: Mapping[str, Cells], tasks: Sequence[str]) -> Claim:
-    """The least share of each task: in the paper's Table 5 no quantizer keeps less than 77 % of the correlation."""
+    """The least share of each task: in the paper's Table 5 no quantizer keeps less than 77 % of the correlation.
+
+    The least of seven noisy cells is too low, so either firm verdict needs cells that are beyond the floor by
+    intervals of their own: all of them for "holds", one in each task for "does not".
+    """
     floor = 0.77
 
     def judge(cells: Cells) -> Judged:
         coarse = [(task, v, cells["spearman", task, v]) for task in tasks for v in _COARSE]
         least = min(coarse, key=lambda each: each[2].share)
         mean = over_tasks([min(c.share for t, _, c in coarse if t == task) for task in tasks])
+        fallen = {task for task, _, c in coarse if c.share_high < floor}
         verdict: Verdict = (
             "holds"
             if mean.low > floor and all(c.share_low > floor for _, _, c in coarse)
             else "does not"
-            if mean.high < floor
+            if mean.high < floor and fallen == set(tasks)
             else "cannot tell"
         )
         return Judged(
             verdict,
             f"the least share of a task is {mean.told(percent, -1.0, 1.0)} on average; least of all "
             f"{percent(least[2].share)} ({percent(least[2].share_low)} to {percent(least[2].share_high)}; "
-            f"{least[0]}, {least[1]})",
+            f"{least[0]}, {least[1]}); told to be below {percent(floor)} in {len(fallen)} of {len(tasks)} tasks",
         )
 
     return under_both(
