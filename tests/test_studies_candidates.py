@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from discreet.quantizers import quantize
+from discreet.mlp import MLP
+from discreet.quantizers import PRESETS, quantize
+from discreet.recipe import Recipe
+from discreet.studies import candidates as study
 from discreet.studies.candidates import SOURCES, Setup, candidates, neighbours
-from discreet.studies.candidates_command import run, setups_of
+from discreet.studies.candidates_command import _page, run
 
 
 @pytest.mark.parametrize("spec", ["sign", "ternary(zeros=0.5)", "uniform(bits=3)"])
@@ -35,6 +39,34 @@ def test_one_weight_moves_one_level(spec: str) -> None:
     assert len(moved) == 25  # each weight once
     with pytest.raises(ValueError, match="expected a tensor with at least two levels"):
         neighbours({"a": torch.ones(3)}, 1, np.random.default_rng(0))
+
+
+def test_data_sets_have_starts_orders_and_neighbours_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    moves: list[list[int]] = []
+    seeds, starts, fresh, trained = [], [], np.random.default_rng, study.train
+
+    def drawing(seed: object = None) -> np.random.Generator:
+        if isinstance(seed, list) and seed[-1] == 0x57E9:
+            moves.append(seed)
+        return fresh(seed)
+
+    def training(*given: object, **named: object) -> object:
+        seeds.append(named["seed"])
+        return trained(*given, **named)
+
+    monkeypatch.setattr(np.random, "default_rng", drawing)
+    monkeypatch.setattr(study, "train", training)
+    still = Recipe("bce", "adam", lr=1e-30, epochs=2)  # stays at its start
+    monkeypatch.setattr(Setup, "recipe", property(lambda self: still))
+    small = Setup(width=4, runs=2, pooled=1, steps=2, epochs=2, n=16, evaluation=64, attacked=5)
+    for setup in (small, replace(small, sigma=3.0)):
+        network = MLP((128, 4, 1))
+        history = study._train(setup, network, *study._drawn(setup.mixture, range(2), setup.n), 1)
+        study._by_source(setup, network, "sign", history, setup.mixture.draw(64, stream=0))
+        starts.append(history[-1])
+    assert not any(bool((starts[0][name] == starts[1][name]).all()) for name in starts[0])
+    assert len(set(seeds)) == 2  # of starts and orders
+    assert len(moves) == len({tuple(each) for each in moves}) == 4
 
 
 @pytest.mark.slow
@@ -63,7 +95,7 @@ def test_more_candidates_never_raise_r_and_workers_change_nothing() -> None:
 
 
 def test_the_study_writes_its_files_and_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    changed = ["sets=8x2,6x3", "width=6", "runs=4", "pooled=2", "steps=2", "epochs=4"]
+    changed = ["sets=8x2,6x3", "width=24", "runs=4", "pooled=2", "steps=2", "epochs=6"]
     changed += ["evaluation=200", "attacked=12"]
     page = run(tmp_path, "small", changed, workers=1)
     files = {name: (tmp_path / name).read_bytes() for name in ("study.json", "study.md")}
@@ -77,7 +109,37 @@ def test_the_study_writes_its_files_and_goes_on_to_the_same_bytes(tmp_path: Path
     assert run(tmp_path, "small", changed, workers=2) == page
     assert {name: (tmp_path / name).read_bytes() for name in files} == files
     assert kept[0].stat().st_mtime_ns == stamp
-    with pytest.raises(
-        ValueError, match=r"--set: expected FIELD=VALUE with one of .*steps, .* got 'stepz=1'"
-    ):
-        setups_of(["stepz=1"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ("stepz=1", r"--set: expected FIELD=VALUE with one of .*steps, .* got 'stepz=1'"),
+        ("sets=8x2,8x2", "--set: expected distinct modes x sigma for sets, got '8x2,8x2'"),
+        ("sets=8x2,1x2", "modes, features: expected at least 2 and at least 1, got 1 and 128"),
+        ("sets=8x2,8xnan", "sigma, spread: expected positive numbers, got nan and 0.3"),
+        ("attacked=3", "attacked: expected at least 5, got 3"),
+        ("n=0", "n: expected at least 2, got 0"),
+        ("steps=0", "steps: expected at least 1, got 0"),
+        ("pooled=0", "pooled: expected at least 1, got 0"),
+        ("pooled=3", "runs, pooled: expected two or more pools of equal size, got 8 runs in pools of 3"),
+        ("batch_size=0", "batch_size: expected at least 1, got 0"),
+        ("width=0", "width: expected at least 1, got 0"),
+        ("epochs=1", "epochs: expected at least 2, got 1"),
+        ("evaluation=1", "evaluation: expected at least 2, got 1"),
+        ("spread=0", "sigma, spread: expected positive numbers, got 1.5 and 0.0"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_trained(
+    changed: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        run(tmp_path / "none", "small", [changed])
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_quantizer_without_r_on_any_data_set_is_told() -> None:
+    source = {"agreement": {"value": 0.5, "low": 0.0, "high": 1.0}, "below resolution": 0}
+    r = {spec: None if spec == "sign" else 2e-4 for spec in PRESETS["paper"]}
+    found = [{"setup": {"modes": 8, "sigma": 2.0}, "sources": {key: {**source, "r": r} for key in SOURCES}}]
+    assert "| own trajectory | not defined | 2 | 2 |" in _page(found)

@@ -14,11 +14,13 @@ from discreet.measure import logits
 from discreet.records import Record
 from discreet.store import Store
 from discreet.studies import predictors as study
+from discreet.studies import predictors_target as target
 from discreet.studies.predictors import PREDICTORS, Cost, Setup, _agree, _calibrated, _made, cost, predictors
-from discreet.studies.predictors_command import run, setup_of
+from discreet.studies.predictors_command import run
 from discreet.studies.predictors_target import ATTACKS, halves, mis_by_attack, strongest
 from discreet.studies.synthetic_setting import Setting
 from discreet.studies.synthetic_unit import quantized, samples
+from discreet.training import train
 
 SMALL = Setting(width=8, epochs=3, n=24, evaluation=64, lr=3e-3)
 
@@ -146,9 +148,39 @@ def test_the_study_writes_its_files_and_goes_on_to_the_same_bytes(tmp_path: Path
         ("budgets=3,8", r"budgets: expected divisors of the largest, got \[3, 8\]"),
         ("judged=7", "judged: expected an even number of runs from 4 on, got 7"),
         ("ratio=0", "ratio, references: expected at least 1, got 0 and 8"),
+        ("ratio=2", "budgets, ratio: expected at least 3 runs for the smallest budget, got 2"),
+        ("lr=0", "lr: expected a positive number, got 0.0"),
+        ("batch_size=0", "batch_size: expected at least 1, got 0"),
+        ("spread=0", "sigma, spread: expected positive numbers, got 2.0 and 0.0"),
+        ("sets=8x2,8x2", "--set: expected distinct modes x sigma for sets, got '8x2,8x2'"),
+        ("sets=8x2,1x2", "modes, features: expected at least 2 and at least 1, got 1 and 128"),
         ("size=3", "--set: expected FIELD=VALUE with one of .*ratio, .* got 'size=3'"),
     ],
 )
-def test_setups_that_make_no_sense(changed: str, message: str) -> None:
+def test_setups_that_make_no_sense(changed: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        setup_of([changed])
+        run(tmp_path / "none", "small", [changed])
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_data_set_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="sets: expected at least one, and none twice, got "):
+        predictors(tmp_path / "none", Setup(setting=SMALL), sets=[(8, 2.0), (8, 2.0)])
+    assert not (tmp_path / "none").exists()
+
+
+def test_judged_runs_of_two_data_sets_share_no_start_and_no_half(tmp_path: Path) -> None:
+    still = SMALL.at(lr=1e-30)  # stays at its start
+    found, member = [], []
+    with pytest.MonkeyPatch.context() as patch:
+
+        def noted(*given: object, **named: object) -> object:
+            last = train(*given, **named)
+            found.append(last)
+            return last
+
+        patch.setattr(target, "train", noted)
+        for each in (still, still.at(sigma=3.0)):
+            member.append(halves(Store(tmp_path), each, range(20, 24))["sign"].member)
+    assert not any(bool((found[0][name] == found[1][name]).all()) for name in found[0])
+    assert (member[0] != member[1]).any(axis=1).all()

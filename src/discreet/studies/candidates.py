@@ -58,7 +58,8 @@ class Setup:
         seed: Of everything.
 
     Raises:
-        ValueError: The runs cannot be pooled evenly, or there are fewer than two pools.
+        ValueError: A field out of its range, runs that cannot be pooled evenly, or fewer than two pools; the message
+            names the field.
     """
 
     modes: int = 8
@@ -76,11 +77,32 @@ class Setup:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        # five folds choose the threshold of the MIS
+        least = {"width": 1, "epochs": 2, "n": 2, "pooled": 1, "steps": 1, "evaluation": 2, "attacked": 5}
+        for name, count in least.items():
+            if getattr(self, name) < count:
+                raise ValueError(f"{name}: expected at least {count}, got {getattr(self, name)}")
+        _ = self.mixture, self.recipe  # each refuses what it cannot be
         if self.runs % self.pooled or self.runs < 2 * self.pooled:
             raise ValueError(
                 f"runs, pooled: expected two or more pools of equal size, got {self.runs} runs in pools of "
                 f"{self.pooled}"
             )
+
+    @property
+    def mixture(self) -> Mixture:
+        """Where samples come from."""
+        return Mixture(self.modes, self.sigma, spread=self.spread, seed=self.seed)
+
+    @property
+    def recipe(self) -> Recipe:
+        """How the network is trained."""
+        return Recipe("bce", "adam", lr=1e-4, epochs=self.epochs, batch_size=self.batch_size)
+
+    @property
+    def training_seed(self) -> int:
+        """Of starts, orders and neighbours: each data set has its own, so that data sets repeat independently."""
+        return self.mixture.entropy >> 65
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +140,7 @@ def candidates(
         >>> sorted(candidates(small, workers=1).rankings) == sorted(SOURCES)
         True
     """
-    data = Mixture(setup.modes, setup.sigma, spread=setup.spread, seed=setup.seed)
+    data = setup.mixture
     network = MLP((data.features, setup.width, 1))
     x, y = _drawn(data, range(max(setup.attacked, setup.runs)), setup.n)
     evaluation = data.draw(setup.evaluation, stream=_EVALUATION)
@@ -159,8 +181,7 @@ def _train(setup: Setup, network: MLP, x: np.ndarray, y: np.ndarray, workers: in
         kept = runs if epoch == setup.epochs else setup.runs
         history.append({name: value[:kept].clone() for name, value in params.items()})
 
-    recipe = Recipe("bce", "adam", lr=1e-4, epochs=setup.epochs, batch_size=setup.batch_size)
-    train(network, x, y, subsets, recipe, seed=setup.seed, workers=workers, on_checkpoint=note)
+    train(network, x, y, subsets, setup.recipe, seed=setup.training_seed, workers=workers, on_checkpoint=note)
     return history
 
 
@@ -174,7 +195,7 @@ def _by_source(
     for run in range(setup.runs):
         best = int(losses[run].mean(axis=1, dtype=np.float64).argmin())
         chosen = {name: value[run] for name, value in first[best].items()}
-        rng = np.random.default_rng([setup.seed, run, 0x57E9])
+        rng = np.random.default_rng([setup.training_seed, run, 0x57E9])
         beside[run] = _losses(network, neighbours(chosen, setup.steps, rng), evaluation)
 
     def r(parts: list[np.ndarray]) -> RunIndicator:

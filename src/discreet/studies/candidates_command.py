@@ -18,7 +18,7 @@ from discreet.store import Store
 from discreet.studies.candidates import SOURCES, Setup, candidates
 from discreet.studies.changed import read
 from discreet.studies.molecules_page import SHORT
-from discreet.studies.synthetic_setting import SETS
+from discreet.studies.synthetic_setting import SETS, distinct_modes_x_sigma
 
 __all__ = ["run", "setups_of"]
 
@@ -45,7 +45,7 @@ def run(
         progress: Called with what is being done, and the share that is done.
 
     Raises:
-        ValueError: An unknown field, or a value that does not fit.
+        ValueError: An unknown field, or a value that does not fit, before anything is written.
     """
     del scale
     setups, store, found = setups_of(changed, seed), Store(folder), []
@@ -59,6 +59,7 @@ def run(
             key = store.key(
                 f"sets/{name}.json",
                 setup=asdict(setup),
+                entropy=str(setup.mixture.entropy),
                 variants=list(_VARIANTS),
                 versions={each: metadata.version(each) for each in ("discreet", "torch")},
             )
@@ -91,14 +92,9 @@ def setups_of(changed: Sequence[str], seed: int = 0) -> list[Setup]:
     kinds: dict[str, Any] = {
         each.name: type(each.default) for each in fields(Setup) if each.name not in ("modes", "sigma", "seed")
     }
-    given = read(changed, {**kinds, "sets": _modes_x_sigma})
+    given = read(changed, {**kinds, "sets": distinct_modes_x_sigma})
     sets = given.pop("sets", SETS)
     return [replace(Setup(seed=seed), modes=modes, sigma=sigma, **given) for modes, sigma in sets]
-
-
-def _modes_x_sigma(text: str) -> tuple[tuple[int, float], ...]:
-    pairs = [part.split("x") for part in text.split(",")]
-    return tuple((int(modes), float(sigma)) for modes, sigma in pairs)
 
 
 def _measured(setup: Setup, workers: int | None, progress: Callable[[float], None]) -> dict[str, Any]:
@@ -145,9 +141,7 @@ def _page(found: Sequence[Mapping[str, Any]]) -> str:
     ]
     for source in SOURCES:
         r = np.array([[each["sources"][source]["r"][v] for v in _VARIANTS] for each in found], np.float64)
-        lines.append(
-            f"| {source} | {' | '.join(f'{1e4 * value:.2g}' for value in np.nanmedian(r, axis=0))} |"
-        )
+        lines.append(f"| {source} | {' | '.join(map(_median, r.T))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -157,6 +151,11 @@ def _mean(values: Float[np.ndarray, " set"]) -> tuple[float, float, float]:
 
     half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
     return float(values.mean()), float(values.mean()) - half, float(values.mean()) + half
+
+
+def _median(r: Float[np.ndarray, " set"]) -> str:
+    known = r[np.isfinite(r)]
+    return f"{1e4 * np.median(known):.2g}" if len(known) else "not defined"
 
 
 def _told(value: float, low: float | None, high: float | None) -> str:

@@ -59,8 +59,8 @@ class Setup:
         setting: What is trained on each data set.
 
     Raises:
-        ValueError: A budget that does not divide the largest one, or no budget; numbers below 1 (references, ratio)
-            or an odd number of judged runs, or fewer than 4.
+        ValueError: A budget that does not divide the largest one, or no budget; numbers below 1 (references, ratio),
+            fewer than three runs for the smallest budget, or an odd number of judged runs, or fewer than 4.
     """
 
     budgets: tuple[int, ...] = (1, 2, 4, 8)
@@ -79,6 +79,10 @@ class Setup:
         if min(self.ratio, self.references) < 1:
             raise ValueError(
                 f"ratio, references: expected at least 1, got {self.ratio} and {self.references}"
+            )
+        if (fewest := min(self.budgets) * self.ratio) < 3:
+            raise ValueError(
+                f"budgets, ratio: expected at least 3 runs for the smallest budget, got {fewest}"
             )
         if self.judged < 4 or self.judged % 2:
             raise ValueError(f"judged: expected an even number of runs from 4 on, got {self.judged}")
@@ -142,12 +146,18 @@ def predictors(
         setup: How much.
         sets: Modes and sigma of each data set.
         progress: Called with the share that is done.
+
+    Raises:
+        ValueError: A data set that cannot be, or one twice, before anything is trained.
     """
+    settings = [setup.setting.at(modes=modes, sigma=sigma) for modes, sigma in sets]
+    if not settings or len(set(settings)) < len(settings):
+        raise ValueError(f"sets: expected at least one, and none twice, got {tuple(sets)}")
     store, found = Store(folder), []
     with store.lock():
-        for at, (modes, sigma) in enumerate(sets):
-            found.append(_on_set(store, setup, setup.setting.at(modes=modes, sigma=sigma)))
-            progress((at + 1) / len(sets))
+        for at, setting in enumerate(settings):
+            found.append(_on_set(store, setup, setting))
+            progress((at + 1) / len(settings))
     return found
 
 

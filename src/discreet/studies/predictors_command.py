@@ -14,7 +14,7 @@ from discreet.store import Store
 from discreet.studies.changed import read
 from discreet.studies.predictors import PREDICTORS, Cost, Predicted, Setup, cost, predictors
 from discreet.studies.predictors_target import ATTACKS
-from discreet.studies.synthetic_setting import SETS, Setting
+from discreet.studies.synthetic_setting import SETS, Setting, distinct_modes_x_sigma
 
 __all__ = ["mean_interval", "run", "setup_of", "to_json", "to_markdown"]
 
@@ -73,7 +73,7 @@ def setup_of(changed: Sequence[str], seed: int = 0) -> tuple[Setup, tuple[tuple[
         each.name: type(each.default) for each in fields(Setting) if each.name not in _FIXED
     }
     sizes: dict[str, Any] = {"ratio": int, "judged": int, "references": int, "budgets": _numbers}
-    found = read(changed, {**settings, **sizes, "sets": _modes_x_sigma})
+    found = read(changed, {**settings, **sizes, "sets": distinct_modes_x_sigma})
     setting = Setting(**{name: value for name, value in found.items() if name in settings}, seed=seed)
     setup = replace(Setup(), setting=setting, **{n: value for n, value in found.items() if n in sizes})
     return setup, found.get("sets", SETS)
@@ -81,11 +81,6 @@ def setup_of(changed: Sequence[str], seed: int = 0) -> tuple[Setup, tuple[tuple[
 
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
-
-
-def _modes_x_sigma(text: str) -> tuple[tuple[int, float], ...]:
-    pairs = [part.split("x") for part in text.split(",")]
-    return tuple((int(modes), float(sigma)) for modes, sigma in pairs)
 
 
 def to_json(found: Sequence[Predicted], setup: Setup) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def halves(store: Store, setting: Setting, runs: Sequence[int]) -> dict[str, Rec
     names = [name for name in setting.specs if name != FULL]
     content = {
         "setting": setting.to_json(),
+        "entropy": str(setting.mixture.entropy),
         "runs": list(runs),
         "variants": setting.specs,
         "versions": {name: metadata.version(name) for name in ("discreet", "torch")},
@@ -67,7 +68,7 @@ def halves(store: Store, setting: Setting, runs: Sequence[int]) -> dict[str, Rec
 
 def _save(setting: Setting, runs: list[int], names: Sequence[str], path: Path) -> None:
     x, y = setting.mixture.draw(2 * setting.n, stream=_POOL)
-    member = complementary_halves(np.arange(len(x)), len(runs) // 2, seed=setting.seed)
+    member = complementary_halves(np.arange(len(x)), len(runs) // 2, seed=setting.training_seed)
     losses = np.empty((len(names), len(runs), len(x)))
     for at in range(0, len(runs), _AT_ONCE):
         part = slice(at, at + _AT_ONCE)
@@ -78,7 +79,7 @@ def _save(setting: Setting, runs: list[int], names: Sequence[str], path: Path) -
             y,
             subsets,
             setting.recipe,
-            seed=setting.seed,
+            seed=setting.training_seed,
             model_ids=runs[part],
             workers=1,
         )
@@ -112,6 +113,9 @@ def mis_by_attack(
 
 def strongest(mis: Mapping[str, Mapping[str, float]]) -> dict[str, tuple[str, float]]:
     """For each variant the attack with the lowest MIS, and that MIS; the first of several.
+
+    It is picked by what judges it: the lowest of several noisy numbers is a little below the MIS against that attack,
+    and an attack's correlation with it is one with a minimum that contains the attack itself.
 
     Example:
         >>> strongest({"loss": {"a": 0.5, "b": 0.6}, "lira": {"a": 0.4, "b": 0.7}})

@@ -12,7 +12,7 @@ from discreet.studies.changed import read
 from discreet.studies.synthetic import SCALES, Scale, synthetic
 from discreet.studies.synthetic_figures import figures
 from discreet.studies.synthetic_page import to_json, to_markdown
-from discreet.studies.synthetic_setting import Setting
+from discreet.studies.synthetic_setting import Setting, distinct_modes_x_sigma
 
 __all__ = ["run", "settings_of"]
 
@@ -71,15 +71,10 @@ def settings_of(scale: str, changed: Sequence[str] = (), seed: int = 0) -> tuple
         raise ValueError(f"scale: expected one of {', '.join(SCALES)}, got {scale!r}")
     kinds = {each.name: type(each.default) for each in fields(Setting) if each.name not in _FIXED}
     sizes = {each.name: int for each in fields(Scale) if each.name not in ("attack", "sets")}
-    found = read(changed, {**kinds, **sizes, "sets": _modes_x_sigma, "draws": int})
+    found = read(changed, {**kinds, **sizes, "sets": distinct_modes_x_sigma, "draws": int})
     chosen = replace(
         SCALES[scale], **{name: value for name, value in found.items() if name in sizes or name == "sets"}
     )
     if "draws" in found:
         chosen = replace(chosen, attack=replace(chosen.attack, draws=found["draws"]))
     return chosen, Setting(**{name: value for name, value in found.items() if name in kinds}, seed=seed)
-
-
-def _modes_x_sigma(text: str) -> tuple[tuple[int, float], ...]:
-    pairs = [part.split("x") for part in text.split(",")]
-    return tuple((int(modes), float(sigma)) for modes, sigma in pairs)

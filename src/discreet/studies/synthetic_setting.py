@@ -16,7 +16,7 @@ from discreet.data.mixture import Mixture
 from discreet.mlp import MLP
 from discreet.recipe import Recipe
 
-__all__ = ["FULL", "NAMES", "SETS", "Setting"]
+__all__ = ["FULL", "NAMES", "SETS", "Setting", "distinct_modes_x_sigma"]
 
 FULL = "full"
 SETS: tuple[tuple[int, float], ...] = tuple(
@@ -79,6 +79,7 @@ class Setting:
         for name, least in (("epochs", 2), ("n", 2), ("evaluation", 2), ("width", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: expected at least {least}, got {getattr(self, name)}")
+        _ = self.mixture, self.recipe  # each refuses what it cannot be
 
     @property
     def name(self) -> str:
@@ -124,3 +125,20 @@ class Setting:
     def to_json(self) -> dict[str, Any]:
         """All fields."""
         return asdict(self)
+
+
+def distinct_modes_x_sigma(text: str) -> tuple[tuple[int, float], ...]:
+    """Data sets from a text; its name is what ``changed.read`` says it expects.
+
+    Raises:
+        ValueError: No pairs of numbers, or one twice, which would count twice in what is said over data sets.
+
+    Example:
+        >>> distinct_modes_x_sigma("8x2,16x1.5")
+        ((8, 2.0), (16, 1.5))
+    """
+    pairs = [part.split("x") for part in text.split(",")]
+    found = tuple((int(modes), float(sigma)) for modes, sigma in pairs)
+    if len(set(found)) < len(found):
+        raise ValueError(f"expected each data set once, got {text!r}")
+    return found
