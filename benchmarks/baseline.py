@@ -61,9 +61,9 @@ def report(setting: Setting, runs: int, attacked: int, rate: float) -> None:
         per = {name: seconds / runs for name, seconds in took.items()}
         more, last = timed_runs(lambda part: make(store, setting, part, False), range(runs, attacked))
         took.clear()
-        started = time.perf_counter()
+        started = time.process_time()
         _, curve = attack(store, setting, made + more, Attack(seeds=1, draws=2), note)
-        attacking = time.perf_counter() - started
+        attacking = time.process_time() - started
     trajectory, last = whole / runs, last / (attacked - runs)
     print(
         f"{setting.name}: one run takes {per['training']:.3f} s to train, {per['quantizing']:.3f} s to quantize,"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from discreet._json import dumps, loads
-from discreet.baseline import BEST, CANONICAL, Discriminator, judge
+from discreet.baseline import BEST, CANONICAL, KINDS, Discriminator, baseline, judge, split_runs
 from discreet.cli import entry
 from discreet.data.mixture import Mixture
 from discreet.estimate import Estimate
@@ -19,7 +20,7 @@ from discreet.ranking import rank
 from discreet.stability import Curve
 from discreet.store import Store
 from discreet.studies import synthetic as study
-from discreet.studies import synthetic_command, theorem
+from discreet.studies import synthetic_attack, synthetic_command, synthetic_unit, theorem
 from discreet.studies.synthetic import SCALES, Scale, map_settings, synthetic
 from discreet.studies.synthetic_attack import GRID, Attack
 from discreet.studies.synthetic_claims import _verdict, claims
@@ -90,6 +91,8 @@ def _check(found: Synthetic) -> None:
     assert kinds == {"full", "black-box", "loss-only", CANONICAL, BEST, "loss threshold"}
     assert all(0 <= each["mis"]["low"] <= each["mis"]["high"] <= 1 for each in first["security"])
     assert {each["mis"]["n"] for each in first["security"]} == {8}
+    assert first["chosen"].keys() == NAMES.keys()
+    assert all(len(each) == 2 for each in first["chosen"].values())  # one a fold
     assert len(told["map"]) == 2
     assert told["map"][0]["setting"]["depth"] == 0
     assert {each["verdict"] for each in told["claims"]} <= {"holds", "does not", "cannot tell"}
@@ -400,7 +403,8 @@ def test_settings_and_their_words(capsys: pytest.CaptureFixture[str], tmp_path: 
         r"--set: expected FIELD=VALUE with one of spread, .* got 'sigma=3'": ["sigma=3"],
         r"--set: expected FIELD=VALUE .* got 'width'": ["width"],
         r"--set: expected int for width, got 'wide'": ["width=wide"],
-        r"--set: expected modes x sigma for sets, got '8'": ["sets=8"],
+        r"--set: expected distinct modes x sigma for sets, got '8'": ["sets=8"],
+        r"--set: expected distinct modes x sigma for sets, got '8x2,8x2.0'": ["sets=8x2,8x2.0"],
     }.items():
         with pytest.raises(ValueError, match=message):
             synthetic_command.settings_of("small", texts)
@@ -408,6 +412,9 @@ def test_settings_and_their_words(capsys: pytest.CaptureFixture[str], tmp_path: 
         "depth: expected 0 or more hidden layers, got -1": {"depth": -1},
         "granularity: expected model or tensor, got 'row'": {"granularity": "row"},
         "epochs: expected at least 2, got 1": {"epochs": 1},
+        "lr: expected a positive number, got 0.0": {"lr": 0.0},
+        "batch_size: expected at least 1, got 0": {"batch_size": 0},
+        "sigma, spread: expected positive numbers, got 2.0 and 0.0": {"spread": 0.0},
     }.items():
         with pytest.raises(ValueError, match=message):
             Setting(**wrong)
@@ -416,6 +423,55 @@ def test_settings_and_their_words(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "have settings, got attacks" in " ".join(capsys.readouterr().err.split())
     assert entry.run(["study", "synthetic", "--set", "width=x", *folder]) == 2
     assert "expected int for width, got 'x'" in capsys.readouterr().err
+
+
+def test_options_that_ask_for_what_is_done_anyway_pass(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = ["--folder", str(tmp_path / "none")]
+    usual = ["--scale", "small", "--workers", "1", "--backend", "local"]
+    for name in ("predictors", "candidates"):
+        assert entry.run(["study", name, *usual, "--set", "epochs=0", *folder]) == 2
+        assert "epochs: expected at least 2, got 0" in " ".join(capsys.readouterr().err.split())
+    for option, value in (("--scale", "paper"), ("--workers", "2"), ("--backend", "ray")):
+        assert entry.run(["study", "predictors", option, value, *folder]) == 2
+        assert f"{option}: only the stud" in " ".join(capsys.readouterr().err.split())
+    assert not list((tmp_path / "none").iterdir())
+
+
+def test_seconds_are_those_of_the_core_and_not_of_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waiting(work: Callable) -> Callable:
+        def slept(*given: object, **named: object) -> object:
+            time.sleep(1.0)
+            return work(*given, **named)
+
+        return slept
+
+    monkeypatch.setattr(synthetic_unit, "train", waiting(synthetic_unit.train))
+    monkeypatch.setattr(synthetic_attack, "baseline", waiting(synthetic_attack.baseline))
+    store, took = Store(tmp_path), dict[str, float]()
+    made = [make(store, SMALL, range(8), True, seconds=lambda what, much: took.update({what: much}))]
+    how = Attack(1, 2, (7,), 0, Discriminator(epochs=1))
+    found, _ = synthetic_attack.attack(store, SMALL, made, how, took.__setitem__)
+    assert 0 < took["training"] < 1
+    assert 0 < took["discriminators"] < 1
+    # and what the best attack took is read from what it accuses
+    runs = synthetic_attack._runs(SMALL, made)
+    kinds = [*KINDS, CANONICAL]
+    options = {"discriminator": how.discriminator, "seeds": 1, "folds": 2, "seed": SMALL.training_seed}
+    told = baseline(runs, kinds=kinds, workers=1, **options)
+    for variant, each in synthetic_attack.chosen(found, SMALL, 8, 2).items():
+        assert len(each) == 2
+        assert all(kind in one.split(" or ") for kind, one in zip(told.chosen[variant], each, strict=True))
+        for fold, one in enumerate(each):
+            for kind in set(kinds) - set(one.split(" or ")):
+                rows = split_runs(8, folds=2, seed=SMALL.training_seed)[fold].test
+                assert (
+                    found[kind, variant].accuracy[rows].tolist()
+                    != found[BEST, variant].accuracy[rows].tolist()
+                )
 
 
 @pytest.mark.slow

@@ -108,12 +108,15 @@ _TAKEN: dict[str, tuple[str, str, tuple[Study, ...]]] = {
 }
 """Options that not every study takes: how they are written, what the studies that do take them do, and which."""
 
+_ANYWAY = {"backend": "local", "workers": 1, "scale": Size.small}
+"""What every study does that has no choice, so that a loop over studies can give the same options to all."""
+
 
 def _refuse_what_is_not_taken(name: Study, **given: object) -> None:
-    """An option that was given and would be ignored is an error."""
+    """An option that was given and would be ignored is an error; one that asks for what is done anyway is not."""
     for parameter, value in given.items():
         option, what, studies = _TAKEN[parameter]
-        if name in studies or value is None or value == []:
+        if name in studies or value in (None, [], _ANYWAY.get(parameter)):
             continue
         *more, last = studies
         told = f"the studies {', '.join(more)} and {last}" if more else f"the study {last}"

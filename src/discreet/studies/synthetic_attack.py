@@ -16,6 +16,7 @@ from torch import Tensor
 
 from discreet._json import dumps
 from discreet.baseline import (
+    BEST,
     CANONICAL,
     KINDS,
     Discriminator,
@@ -25,6 +26,7 @@ from discreet.baseline import (
     baseline,
     canonical,
     flat,
+    split_runs,
 )
 from discreet.correlation import ranks
 from discreet.estimate import Estimate
@@ -34,7 +36,7 @@ from discreet.store import Store
 from discreet.studies.synthetic_setting import FULL, Setting
 from discreet.studies.synthetic_unit import Made, samples
 
-__all__ = ["GRID", "Attack", "attack"]
+__all__ = ["GRID", "Attack", "attack", "chosen"]
 
 GRID = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Numbers of runs of which every curve of stability is drawn, as far as they go."""
@@ -103,7 +105,7 @@ def attack(
         setting: What was trained.
         made: The runs, in order.
         how: See ``Attack``.
-        seconds: Told what time went on.
+        seconds: Told what core time went on.
     """
     content = {
         "setting": setting.to_json(),
@@ -122,10 +124,10 @@ def attack(
     }
 
     def write(aside: Path) -> None:
-        started = time.perf_counter()
+        started = time.thread_time()
         kinds = [*KINDS, CANONICAL] if setting.depth else KINDS
         found = baseline(_runs(setting, made), kinds=kinds, **options).found
-        seconds("discriminators", time.perf_counter() - started)
+        seconds("discriminators", time.thread_time() - started)
         entries = [
             {"kind": kind, "variant": v}
             | each.to_json()
@@ -154,6 +156,37 @@ def attack(
     path = store.make(store.key(f"stability/{setting.name}.json", **content, **drawn), settle)
     told = json.loads(path.read_text("utf-8"))
     return found, Curve(**{name: tuple(values) for name, values in told.items()})
+
+
+def chosen(
+    security: Mapping[tuple[str, str], Security], setting: Setting, runs: int, folds: int
+) -> dict[str, list[str]]:
+    """By variant, the kind of attack that ``"best"`` took in each fold.
+
+    It is read from whom the attacks accuse: in the runs that a fold judges, the best one's accuracies are those of
+    the kind that was taken, to the last digit. Kinds that cannot be told apart there are all named, joined by "or".
+
+    Args:
+        security: By kind of attack and variant.
+        setting: What was trained.
+        runs: How many the attacks were given.
+        folds: See ``split_runs``.
+    """
+    tests = [split.test for split in split_runs(runs, folds=folds, seed=setting.training_seed)]
+    found: dict[str, list[str]] = {}
+    for variant in (v for kind, v in security if kind == BEST):
+        best = security[BEST, variant]
+        found[variant] = []
+        for test in tests:
+            rows = np.isin(best.runs, test)
+            alike = [
+                kind
+                for kind in (*KINDS, CANONICAL)
+                if (kind, variant) in security
+                and np.array_equal(security[kind, variant].accuracy[rows], best.accuracy[rows])
+            ]
+            found[variant].append(" or ".join(alike))
+    return found
 
 
 def _security(told: Mapping[str, Any]) -> Security:

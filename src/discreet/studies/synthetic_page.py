@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from discreet.baseline import BEST
 from discreet.estimate import Estimate
 from discreet.stability import Curve
+from discreet.studies.synthetic_attack import chosen
 from discreet.studies.synthetic_found import MapRow, SetFound, Synthetic, needed
 from discreet.studies.synthetic_setting import FULL, NAMES
 
@@ -25,13 +27,13 @@ def to_json(found: Synthetic) -> dict[str, Any]:
         "scale": dict(found.scale),
         "claims": [each.to_json() for each in found.claims],
         "average": _agreements(found.average),
-        "sets": [_set(each) for each in found.sets],
+        "sets": [_set(each, found.scale) for each in found.sets],
         "map": [_row(each) for each in found.rows],
         "trend": None if found.trend is None else found.trend.to_json(),
     }
 
 
-def _set(found: SetFound) -> dict[str, Any]:
+def _set(found: SetFound, scale: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": found.setting.name,
         "setting": found.setting.to_json(),
@@ -40,6 +42,7 @@ def _set(found: SetFound) -> dict[str, Any]:
         "left_out": list(found.left_out),
         "ranking": found.ranking.to_json(),
         "security": [{"kind": k, "variant": v} | each.to_json() for (k, v), each in found.security.items()],
+        "chosen": chosen(found.security, found.setting, scale["attacked"], scale["attack"]["folds"]),
         "beyond_loss": [
             {"kind": k, "variant": v} | found.security["loss-only", v].less(each).to_json()
             for (k, v), each in found.security.items()

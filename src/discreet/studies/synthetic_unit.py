@@ -71,7 +71,7 @@ def make(
         runs: Numbers of the runs; each is the same whichever others come with it.
         trajectory: Whether every checkpoint is measured, for r.
         tick: Called after each epoch; what it raises ends the work.
-        seconds: Told what time went on.
+        seconds: Told what core time went on: that of the one thread that works.
     """
     content = {
         "setting": setting.to_json(),
@@ -122,15 +122,15 @@ class _Work:
         twins, training = np.zeros(shape, np.uint64), np.zeros(shape)
         seen, answer = setting.mixture.draw(setting.evaluation if self.trajectory else 1, stream=_EVALUATION)
         given = inputs(network, seen)
-        started = time.perf_counter()
+        started = time.thread_time()
 
         def note(epoch: int, params: Stack) -> None:
             nonlocal started
-            self.seconds("training", time.perf_counter() - started)
-            started = time.perf_counter()
+            self.seconds("training", time.thread_time() - started)
+            started = time.thread_time()
             variants = quantized(setting, params)
-            self.seconds("quantizing", time.perf_counter() - started)
-            started = time.perf_counter()
+            self.seconds("quantizing", time.thread_time() - started)
+            started = time.thread_time()
             found = measure_stack(
                 network, variants, given, answer, "bce", which=["loss"], dtype=np.float32, workers=1
             )
@@ -138,9 +138,9 @@ class _Work:
             for at, stack in enumerate(variants.values()):
                 twins[at, :, epoch - 1] = fingerprints(stack, workers=1)
                 training[at, :, epoch - 1] = _own_loss(network, stack, x, y)[:, : setting.n].mean(axis=1)
-            self.seconds("measuring losses", time.perf_counter() - started)
+            self.seconds("measuring losses", time.thread_time() - started)
             self.tick()
-            started = time.perf_counter()
+            started = time.thread_time()
 
         rows = 2 * setting.n
         subsets = np.arange(setting.n) + rows * np.arange(len(self.runs))[:, None]
@@ -155,13 +155,13 @@ class _Work:
             workers=1,
             on_checkpoint=note if self.trajectory else None,
         )
-        self.seconds("training", time.perf_counter() - started)
+        self.seconds("training", time.thread_time() - started)
         out = {f"params.{name}": value.numpy() for name, value in last.items()} | {"training": training}
         out["loss"] = np.stack(
             [_own_loss(network, stack, x, y) for stack in quantized(setting, last).values()]
         )
         if self.trajectory:
-            started = time.perf_counter()
+            started = time.thread_time()
             found = [
                 [measure_run(Trajectory(*each), seed=setting.seed) for each in zip(*pair, strict=True)]
                 for pair in zip(losses, twins, strict=True)
@@ -169,7 +169,7 @@ class _Work:
             for name in _FIELDS:
                 values = [[_plain(getattr(run, name)) for run in variant] for variant in found]
                 out[f"r.{name}"] = np.array(values)
-            self.seconds("computing r", time.perf_counter() - started)
+            self.seconds("computing r", time.thread_time() - started)
         save_file({name: np.ascontiguousarray(value) for name, value in out.items()}, path)
 
 
