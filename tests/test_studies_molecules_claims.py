@@ -21,6 +21,7 @@ from discreet.studies.molecules_plan import Parts
 from discreet.studies.molecules_security import (
     _by_chance,
     _is_low,
+    _low_ranks,
     _low_ranks_judged,
     _mild_alike,
     _Pairs,
@@ -202,12 +203,6 @@ def test_who_decides_counts_a_run_once() -> None:
     assert _low_ranks_judged({}, {}, 1.0).verdict == "cannot tell"
 
 
-def candidates(gaps: list[float]) -> Trajectory:
-    """One run: the best checkpoint, and candidates of these mean losses and a spread of their own, alike for all."""
-    spread = np.linspace(-4.5, 4.5, 50)
-    return Trajectory(np.vstack([np.zeros(50), *(gap + spread for gap in gaps)]))
-
-
 def erratic(count: int) -> Trajectory:
     """One run whose candidate of highest loss decides: the others differ from the best checkpoint steadily."""
     steady = [k + 0.01 * np.linspace(-1, 1, 50) for k in range(1, count)]
@@ -216,7 +211,8 @@ def erratic(count: int) -> Trajectory:
 
 @pytest.mark.parametrize("count", [1, 5, 9, 10, 20, 21])
 def test_who_decides_in_one_run(count: int) -> None:
-    run = measure_run(candidates([float(k) for k in range(1, count + 1)]))
+    spread = np.linspace(-4.5, 4.5, 50)
+    run = measure_run(Trajectory(np.vstack([np.zeros(50), *(k + spread for k in range(1, count + 1))])))
     assert _is_low(run) is True  # the candidate of lowest loss decides, however few there are
     assert _by_chance(run) == {1: 1.0, 5: 0.2, 9: 1 / 9, 10: 0.1, 20: 0.1, 21: 3 / 21}[count]
     if count > 1:
@@ -264,12 +260,11 @@ def test_two_bits_and_more(each: _Pairs, tasks: int, verdict: str) -> None:
     [
         (0.05, 200, 0, 0, 0),  # few molecules: the gain is not bounded
         (0.05, 4000, 4, 0, 0),
+        (0.1, 20000, 4, 4, 0),  # told apart, by less than the margin
         (0.3, 4000, 0, 4, 4),  # 2 bits gain 0.04
     ],
 )
-def test_a_gain_is_bounded_by_enough_molecules(
-    gap: float, n: int, alike: int, right: int, gained: int
-) -> None:
+def test_enough_molecules_bound_a_gain(gap: float, n: int, alike: int, right: int, gained: int) -> None:
     rng = np.random.default_rng(5)
     per_variant = {}
     for variant in (*MILD, FULL):
@@ -363,6 +358,12 @@ def test_pairs_are_counted_by_task() -> None:
         assert mine.right > 0
         assert mine.wrong > 0
         assert mine.all == 16
+    # one candidate a run is always in the lowest tenth
+    decided = _low_ranks(found)
+    assert (decided.verdict, f"by chance it would be {percent(1.0)}" in decided.numbers) == (
+        "cannot tell",
+        True,
+    )
 
 
 def test_three_tasks_that_agree_are_too_few_for_a_share() -> None:
