@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from discreet.data.mixture import Mixture
 from discreet.mlp import MLP
 from discreet.quantizers import PRESETS, quantize
 from discreet.recipe import Recipe
 from discreet.studies import candidates as study
+from discreet.studies import candidates_command
 from discreet.studies.candidates import SOURCES, Setup, candidates, neighbours
 from discreet.studies.candidates_command import _page, run
 
@@ -138,8 +140,21 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(
     assert not (tmp_path / "none").exists()
 
 
-def test_a_quantizer_without_r_on_any_data_set_is_told() -> None:
+def told() -> dict:
     source = {"agreement": {"value": 0.5, "low": 0.0, "high": 1.0}, "below resolution": 0}
     r = {spec: None if spec == "sign" else 2e-4 for spec in PRESETS["paper"]}
-    found = [{"setup": {"modes": 8, "sigma": 2.0}, "sources": {key: {**source, "r": r} for key in SOURCES}}]
-    assert "| own trajectory | not defined | 2 | 2 |" in _page(found)
+    return {"setup": {"modes": 8, "sigma": 2.0}, "sources": {key: {**source, "r": r} for key in SOURCES}}
+
+
+def test_a_quantizer_without_r_on_any_data_set_is_told() -> None:
+    assert "| own trajectory | not defined | 2 | 2 |" in _page([told()])
+
+
+def test_what_was_made_of_other_data_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates_command, "_measured", lambda *given: told())
+    run(tmp_path, changed=["sets=8x2"])
+    run(tmp_path, changed=["sets=8x2"])
+    assert len(list((tmp_path / "sets").glob("*.json"))) == 1
+    monkeypatch.setattr(Mixture, "entropy", 1)
+    run(tmp_path, changed=["sets=8x2"])
+    assert len(list((tmp_path / "sets").glob("*.json"))) == 2

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from discreet.data.mixture import Mixture
 from discreet.losses import LOSSES
 from discreet.measure import logits
 from discreet.records import Record
@@ -184,3 +185,8 @@ def test_judged_runs_of_two_data_sets_share_no_start_and_no_half(tmp_path: Path)
             member.append(halves(Store(tmp_path), each, range(20, 24))["sign"].member)
     assert not any(bool((found[0][name] == found[1][name]).all()) for name in found[0])
     assert (member[0] != member[1]).any(axis=1).all()
+    assert len(list((tmp_path / "judged").iterdir())) == 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Mixture, "entropy", 1)
+        halves(Store(tmp_path), still, range(20, 24))
+    assert len(list((tmp_path / "judged").iterdir())) == 3  # what was made of other data is not taken
