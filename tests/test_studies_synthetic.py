@@ -452,9 +452,13 @@ def test_seconds_are_those_of_the_core_and_not_of_the_clock(
     monkeypatch.setattr(synthetic_unit, "train", waiting(synthetic_unit.train))
     monkeypatch.setattr(synthetic_attack, "baseline", waiting(synthetic_attack.baseline))
     store, took = Store(tmp_path), dict[str, float]()
-    made = [make(store, SMALL, range(8), True, seconds=lambda what, much: took.update({what: much}))]
+
+    def count(what: str, much: float) -> None:
+        took[what] = took.get(what, 0.0) + much
+
+    made = [make(store, SMALL, range(8), True, seconds=count)]
     how = Attack(1, 2, (7,), 0, Discriminator(epochs=1))
-    found, _ = synthetic_attack.attack(store, SMALL, made, how, took.__setitem__)
+    found, _ = synthetic_attack.attack(store, SMALL, made, how, count)
     assert 0 < took["training"] < 1
     assert 0 < took["discriminators"] < 1
     # and what the best attack took is read from what it accuses
