@@ -73,7 +73,7 @@ def test_data_sets_have_starts_orders_and_neighbours_of_their_own(monkeypatch: p
 
 @pytest.mark.slow
 def test_more_candidates_never_raise_r_and_workers_change_nothing() -> None:
-    setup = Setup(width=6, runs=4, pooled=2, steps=1, epochs=5, evaluation=200, attacked=12)
+    setup = Setup(width=24, runs=4, pooled=2, steps=1, epochs=5, evaluation=200, attacked=12)
     found = candidates(setup, workers=1)
     own, pooled, beside, both = (found.rankings[source] for source in SOURCES)
     compared = 0

@@ -136,7 +136,7 @@ def candidates(
         progress: Called with the share that is done.
 
     Example:
-        >>> small = Setup(width=4, runs=4, pooled=2, steps=2, epochs=3, evaluation=64, attacked=10)
+        >>> small = Setup(width=24, runs=4, pooled=2, steps=2, epochs=6, evaluation=64, attacked=10)
         >>> sorted(candidates(small, workers=1).rankings) == sorted(SOURCES)
         True
     """
