@@ -163,7 +163,7 @@ def test_unknown_scale_and_the_command_line(tmp_path: Path, capsys: pytest.Captu
         ),
         (["quantile", "--workers", "2"], "--workers: only the studies"),
         (
-            ["candidates", "--scale", "small"],
+            ["candidates", "--scale", "paper"],
             "--scale: only the studies attacks, quantile, synthetic, theorem, ",
         ),
     ],
