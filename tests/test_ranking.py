@@ -213,3 +213,21 @@ def test_lambda_and_r_agree() -> None:
     table = found.lambda_by_rank("x")
     gaps = np.sort(run.losses - run.losses.min())
     assert run.r == pytest.approx(gaps[1] ** 2 / (2 * table.median.max()), rel=1e-9)
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median"])
+def test_draws_of_runs_without_r_count_for_nothing(statistic: str) -> None:
+    rng = np.random.default_rng(0)
+    base = rng.exponential(size=(3, 1, 200))
+    gaps = np.array([0.3, 0.0, 0.15])[:, None]
+    losses = {
+        name: base + scale * gaps + 0.1 * rng.normal(size=(3, 3, 200))
+        for name, scale in zip("abc", (1.0, 2.0, 3.0), strict=True)
+    }
+    losses["a"][:2] = losses["a"][:2, :1]  # one configuration only: no r in two of three runs
+    found = discreet.rank(losses, statistic=statistic)
+    drawn = found.drawn(["a", "b", "c"])
+    assert np.isnan(drawn[:, 0]).mean() == pytest.approx((2 / 3) ** 3, abs=0.05)
+    assert np.isfinite(drawn[:, 1:]).all()
+    told = found.spearman({"a": 3.0, "b": 2.0, "c": 1.0})
+    assert -1 <= told.low <= told.value == -1.0

@@ -156,7 +156,7 @@ class Ranking:
         if not np.isfinite(values).all() or np.ptp(values) == 0:
             raise ValueError("the other ordering must be finite and must not be constant")
         point = correlation(np.array([[self[name].r for name in names]], np.float64), values)
-        drawn = correlation(self._drawn_r(names), values)
+        drawn = correlation(self.drawn(names), values)
         tail = (1 - self.level) / 2
         low, high = np.nanquantile(drawn, [tail, 1 - tail])
         value = float(np.nan_to_num(point[0]))
@@ -169,7 +169,11 @@ class Ranking:
             "bootstrap of r over runs and blocks of samples",
         )
 
-    def _drawn_r(self, names: Sequence[str]) -> Float[np.ndarray, "draw variant"]:
+    def drawn(self, names: Sequence[str]) -> Float[np.ndarray, "draw variant"]:
+        """r of some variants on bootstrap draws of runs and blocks of samples, the same draws for all.
+
+        NaN where no drawn run has an r.
+        """
         runs = [run for run in self[names[0]].per_run if all(run in self[n].per_run for n in names)]
         picks = np.random.default_rng([self.seed, 0xB007]).integers(len(runs), size=(DRAWS, len(runs)))
         columns = []
@@ -177,9 +181,9 @@ class Ranking:
             table = np.array([_drawn(self[name].per_run[run]) for run in runs])
             table[[self[name].per_run[run].status != "ok" for run in runs]] = np.nan
             chosen = np.take_along_axis(table.T, picks, axis=1)
-            columns.append(
-                np.nanmean(chosen, axis=1) if self.statistic == "mean" else np.nanmedian(chosen, axis=1)
-            )
+            known = np.ma.masked_invalid(chosen)
+            middle = known.mean(axis=1) if self.statistic == "mean" else np.ma.median(known, axis=1)
+            columns.append(np.ma.filled(middle, np.nan))
         return np.array(columns).T
 
     def stability(self, *, draws: int = 200) -> Stability:

@@ -137,7 +137,7 @@ def agreement(ranking: Ranking, security: Mapping[str, Security], *, seed: int =
     value = _spearman(r[None].astype(np.float64), mis[None])[0]
     if np.isnan(value):
         return None
-    drawn = _spearman(_drawn_r(ranking, names, seed), drawn_mis)
+    drawn = _spearman(ranking.drawn(names), drawn_mis)
     drawn = np.append(drawn[~np.isnan(drawn)], value)
     tail = (1 - ranking.level) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail])
@@ -233,25 +233,6 @@ def optimum(ranking: Ranking) -> tuple[tuple[float, float], float]:
     quantizers = np.array(at[False])
     middle = float(np.median(quantizers)), float(np.median(at[True]))
     return middle, float(np.mean((quantizers == 0) | (quantizers == 1)))
-
-
-def _drawn_r(ranking: Ranking, names: Sequence[str], seed: int) -> Float[np.ndarray, "draw v"]:
-    """r of each draw of runs and blocks of samples, the same draws for all; NaN where no drawn run has one."""
-    runs = list(ranking[names[0]].per_run)
-    picks = np.random.default_rng([seed, 0xB007]).integers(len(runs), size=(DRAWS, len(runs)))
-    columns = []
-    for name in names:
-        each = [ranking[name].per_run[run] for run in runs]
-        table = np.array([np.where(np.isfinite(one.drawn), one.drawn, one.r) for one in each])
-        table[[one.status != "ok" for one in each]] = np.nan
-        chosen = np.take_along_axis(table.T, picks, axis=1)
-        known = ~np.isnan(chosen)
-        if ranking.statistic == "mean":
-            with np.errstate(invalid="ignore"):
-                columns.append(np.where(known, chosen, 0.0).sum(axis=1) / known.sum(axis=1))
-        else:
-            columns.append(np.ma.median(np.ma.masked_array(chosen, ~known), axis=1).filled(np.nan))
-    return np.array(columns).T
 
 
 def _spearman(a: Float[np.ndarray, "draw v"], b: Float[np.ndarray, "draw v"]) -> Float[np.ndarray, " draw"]:
