@@ -21,10 +21,11 @@ from discreet.stability import Curve
 from discreet.store import Store
 from discreet.studies import synthetic as study
 from discreet.studies import synthetic_attack, synthetic_command, synthetic_unit, theorem
+from discreet.studies.optimum import optimum
 from discreet.studies.synthetic import SCALES, Scale, map_settings, synthetic
 from discreet.studies.synthetic_attack import GRID, Attack
 from discreet.studies.synthetic_claims import _verdict, claims
-from discreet.studies.synthetic_found import MapRow, Synthetic, agreement, mean_over, needed, optimum, trend
+from discreet.studies.synthetic_found import MapRow, Synthetic, agreement, mean_over, needed, trend
 from discreet.studies.synthetic_page import _needed, to_json, to_markdown
 from discreet.studies.synthetic_setting import FULL, NAMES, SETS, Setting
 from discreet.studies.synthetic_unit import make, quantized, samples

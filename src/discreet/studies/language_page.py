@@ -13,7 +13,7 @@ from discreet.estimate import Estimate
 from discreet.studies.language_claims import claims, cleaned
 from discreet.studies.language_found import ATTACKS, FULL, METRICS, Found
 from discreet.studies.language_tuning import TARGETS
-from discreet.studies.synthetic_found import optimum
+from discreet.studies.optimum import optimum
 
 __all__ = ["to_json", "to_markdown", "training_curve"]
 

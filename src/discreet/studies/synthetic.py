@@ -22,6 +22,7 @@ from discreet.baseline.security import Security
 from discreet.ranking import Ranking, rank_runs
 from discreet.stability import Curve
 from discreet.store import Store
+from discreet.studies.optimum import optimum
 from discreet.studies.synthetic_attack import GRID, Attack, attack
 from discreet.studies.synthetic_claims import claims
 from discreet.studies.synthetic_found import (
@@ -30,7 +31,6 @@ from discreet.studies.synthetic_found import (
     Synthetic,
     agreement,
     mean_over,
-    optimum,
     trend,
 )
 from discreet.studies.synthetic_setting import FULL, SETS, Setting

@@ -15,9 +15,10 @@ from discreet.estimate import Estimate
 from discreet.indicator import DRAWS
 from discreet.ranking import Ranking
 from discreet.stability import Curve
+from discreet.studies.optimum import optimum
 from discreet.studies.synthetic_setting import FULL, Setting
 
-__all__ = ["MapRow", "SetFound", "Synthetic", "agreement", "mean_over", "needed", "optimum", "trend"]
+__all__ = ["MapRow", "SetFound", "Synthetic", "agreement", "mean_over", "needed", "trend"]
 
 _TREND_DRAWS = 2000
 
@@ -222,17 +223,6 @@ def needed(curve: Curve, target: float = 0.9) -> int | None:
             break
         enough = runs
     return enough
-
-
-def optimum(ranking: Ranking) -> tuple[tuple[float, float], float]:
-    """Where the lowest loss falls (of quantizers, of full precision; 0 to 1), and how often at either end."""
-    at: dict[bool, list[float]] = {True: [], False: []}
-    for each in ranking.indicators:
-        for run in each.per_run.values():
-            at[each.variant == FULL].append(run.best / (len(run.losses) - 1))
-    quantizers = np.array(at[False])
-    middle = float(np.median(quantizers)), float(np.median(at[True]))
-    return middle, float(np.mean((quantizers == 0) | (quantizers == 1)))
 
 
 def _spearman(a: Float[np.ndarray, "draw v"], b: Float[np.ndarray, "draw v"]) -> Float[np.ndarray, " draw"]:
