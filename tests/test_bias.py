@@ -111,7 +111,7 @@ def test_neither_plug_in_nor_split_is_never_too_low() -> None:
 def test_the_study_writes_its_files_and_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     changed = ["n=40", "runs=2", "repeats=2", "draws=5"]
     page = run(tmp_path, "small", changed)
-    files = {name: (tmp_path / name).read_bytes() for name in ("study.json", "study.md")}
+    files = {name: (tmp_path / name).read_bytes() for name in ("study.json", "study.md", "bias.svg")}
     assert page == files["study.md"].decode("utf-8")
     assert page.count("\n") == 2 + 5 * len(CASES)
     kept = sorted((tmp_path / "cases").glob("*.json"))

@@ -100,7 +100,7 @@ def test_the_study_writes_its_files_and_goes_on_to_the_same_bytes(tmp_path: Path
     changed = ["sets=8x2,6x3", "width=24", "runs=4", "pooled=2", "steps=2", "epochs=6"]
     changed += ["evaluation=200", "attacked=12"]
     page = run(tmp_path, "small", changed, workers=1)
-    files = {name: (tmp_path / name).read_bytes() for name in ("study.json", "study.md")}
+    files = {name: (tmp_path / name).read_bytes() for name in ("study.json", "study.md", "agreement.svg")}
     assert page == files["study.md"].decode("utf-8")
     assert "| 6, 3 | " in page
     assert "| less own trajectory, paired | | " in page

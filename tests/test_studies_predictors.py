@@ -134,7 +134,7 @@ def test_the_study_writes_its_files_and_goes_on_to_the_same_bytes(tmp_path: Path
     changed = ["budgets=1,2", "ratio=3", "judged=4", "references=2", "sets=8x2,6x3"]
     changed += ["width=8", "epochs=3", "n=24", "evaluation=64", "lr=3e-3"]
     page = run(tmp_path, "small", changed)
-    files = {name: (tmp_path / name).read_bytes() for name in ("study.json", "study.md")}
+    files = {name: (tmp_path / name).read_bytes() for name in ("study.json", "study.md", "agreement.svg")}
     assert "A trajectory counts as 3 runs of which only the last checkpoint is measured." in page
     assert page == files["study.md"].decode("utf-8")
     assert len(json.loads(files["study.json"])["sets"]) == 2

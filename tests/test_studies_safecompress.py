@@ -237,6 +237,23 @@ def test_table_11_is_that_of_the_white_box_attack() -> None:
     assert text not in {each.text for each in claims(few)}
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_cannot_be_run_is_left_out_with_the_reason(
+    workers: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("DISCREET_DATA", raising=False)
+    plan = SafeScale({"cifar10": 1, "cifar100": 1}, False)
+    told: list[tuple[str, float]] = []
+    found = safecompress(
+        tmp_path, scale=plan, workers=workers, progress=lambda doing, share: told.append((doing, share))
+    )
+    assert not found.cells
+    assert [row for row, _ in found.left_out] == list(rows(plan))
+    assert all("set DISCREET_DATA to the folder" in why for _, why in found.left_out)
+    if workers > 1:
+        assert told[-1][1] == 1.0
+
+
 @pytest.mark.slow
 def test_the_smallest_run_is_resumed_to_the_same_json(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
@@ -252,7 +269,8 @@ def test_the_smallest_run_is_resumed_to_the_same_json(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         safecompress(tmp_path / "killed", scale=scale, progress=killer)
     resumed = safecompress_page.to_json(safecompress(tmp_path / "killed", scale=scale))
-    assert resumed == safecompress_page.to_json(safecompress(tmp_path / "whole", scale=scale))
+    elsewhere = safecompress(tmp_path / "whole", scale=scale, workers=2)
+    assert resumed == safecompress_page.to_json(elsewhere)  # killed or not, in one process or in two
     by = {row["name"]: row for row in resumed["rows"] if row["density"] == 0.1}
     assert by["dense"]["mia"]["value"] > by["SET"]["mia"]["value"] + 0.08
     assert by["SET"]["mia"]["value"] < by["Pr"]["mia"]["value"]

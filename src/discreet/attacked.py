@@ -190,7 +190,10 @@ def attacked(
     """
     check_level(level)
     if record.member is None:
-        raise record.error("no membership: an attack cannot be judged without knowing who was in which run")
+        raise record.error(
+            "no membership: an attack cannot be judged without knowing who was in which run (a column or array"
+            " `member` of 0 and 1)"
+        )
     wanted = list(dict.fromkeys(variants if variants is not None else record.variants))
     for variant in wanted:
         record.rows(variant, run)

@@ -17,7 +17,8 @@ FEW_RUNS = 15
 
 _SHARE_OF_RUNS = 0.1
 _SILENT_BELOW = 3.0
-_LATE = 0.6
+_EARLY, _LATE = 1 / 6, 0.6
+"""Of the trajectory, between which the lowest loss should fall in the median run."""
 
 ADVICE: dict[str, tuple[str, str]] = {
     "not-converged": (
@@ -31,7 +32,8 @@ ADVICE: dict[str, tuple[str, str]] = {
         "Train longer, or raise the learning rate, and check the ranking with attacks.",
     ),
     "optimum-early": (
-        "The lowest loss falls in the first sixth of the trajectory in more than one run of ten.",
+        "The lowest loss falls in the first sixth of the trajectory (median over runs): in our study of language "
+        "models that learned their texts by heart after it, r did not see what attacks found.",
         "Save checkpoints more often at the start, or lower the learning rate.",
     ),
     "worse-than-constant": (
@@ -74,7 +76,7 @@ ADVICE: dict[str, tuple[str, str]] = {
         "Check that the losses are per sample and not averages.",
     ),
     "one-run-dominates": (
-        "One run carries over a fifth of the mean.",
+        "One run carries over a fifth of the mean (of fewer than ten runs: over twice its even share).",
         "Read the median beside it (--statistic median), and add runs.",
     ),
     "decided-by-tie": (
@@ -116,8 +118,8 @@ def diagnose(
     lowest = float(np.median([run.losses.min() for run in runs]))
     found = {
         "not-converged": np.mean(at == last) > _SHARE_OF_RUNS,
-        "optimum-late": np.median(at) > _LATE * last.max() and np.mean(at == last) <= _SHARE_OF_RUNS,
-        "optimum-early": np.mean(6 * at < last) > _SHARE_OF_RUNS,
+        "optimum-late": np.median(at / np.maximum(last, 1)) > _LATE and np.mean(at == last) <= _SHARE_OF_RUNS,
+        "optimum-early": np.median(at / np.maximum(last, 1)) < _EARLY,
         "worse-than-constant": constant_loss is not None and lowest > constant_loss,
         "below-resolution": r is not None and r < floor,
         "theorem-silent": r is not None and n_train is not None and n_train * r < _SILENT_BELOW,

@@ -132,8 +132,8 @@ def gate(
         requirements: such as ``"auc:sign < 0.55"`` or ``"share_of_full:sign >= 95 %"``.
         bound: ``"interval"`` judges the interval, with three outcomes; ``"point"`` compares the estimate, if
             its rate can be resolved at all.
-        accept: diagnostics to overlook. A ranking number of a variant that is ``not-converged``,
-            ``worse-than-constant`` or ``not-comparable`` cannot be judged unless this is listed here.
+        accept: diagnostics to overlook. A ranking number of a variant with one of ``summary.DOUBTS`` (such as
+            ``not-converged``) cannot be judged unless that is listed here.
         analysis: which analysis of the audit; by default the headline, the first.
 
     Returns:
@@ -141,7 +141,7 @@ def gate(
 
     Raises:
         GateError: if there is no requirement, or one cannot be understood, or names what the audit lacks; or
-            ``accept`` names none of the three.
+            ``accept`` names none of those.
     """
     if isinstance(requirements, str):
         raise GateError(f"requirements: expected a list of texts, got one text {requirements!r}")

@@ -96,7 +96,7 @@ class Recorder:
         self.on = on
         self.overhead = 0.0
         """Seconds spent in ``step`` and ``step_stack`` so far."""
-        self._x, self._y = x if isinstance(x, Batches) else torch.as_tensor(x), torch.as_tensor(y)
+        self._x, self._y = x if isinstance(x, Batches) else _here(x), _here(y)
         self._ready: Tensor | SparseRows | None = None
         self._dtype = np.dtype(dtype).type
         self._sample = np.arange(len(y)) if sample is None else np.asarray(sample)
@@ -283,6 +283,11 @@ def _groups(variants: Iterator[tuple[str, Stack]]) -> Iterator[dict[str, Stack]]
         group[name] = stack
         size += own
     yield group
+
+
+def _here(values: Any) -> Tensor:
+    """As a tensor in the memory of the processor, wherever a training keeps it."""
+    return torch.as_tensor(values).detach().cpu()
 
 
 def _digest(values: Tensor) -> str:

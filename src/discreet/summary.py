@@ -28,11 +28,15 @@ __all__ = [
 DOUBTS = {
     "worse-than-constant": "it predicts worse than a constant",
     "not-converged": "its loss still fell at the last checkpoint",
+    "optimum-late": "its lowest loss falls late in the trajectory",
+    "optimum-early": "its lowest loss falls at the start of the trajectory",
     "not-comparable": "it was not measured like the others",
 }
 _OF_MANY = {
     "worse-than-constant": "they predict worse than a constant",
     "not-converged": "their loss still fell at the last checkpoint",
+    "optimum-late": "their lowest loss falls late in the trajectory",
+    "optimum-early": "their lowest loss falls at the start of the trajectory",
     "not-comparable": "they were not measured like the others",
 }
 

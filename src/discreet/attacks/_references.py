@@ -96,7 +96,10 @@ def references(blind: Record, row: int) -> References:
                 f"run {run!r} has {own.size} rows of variant {variant!r}, but none at the target's step {step:g}"
             )
     if not rows:
-        raise blind.error("this attack needs references: no other run has this variant")
+        raise blind.error(
+            "this attack needs references: no other run has this variant; record several runs, trained on"
+            " other halves"
+        )
     lines = [blind.member_runs.index(blind.run[number]) for number in rows]
     inside = np.asarray(blind.member)[lines]
     outside = ~inside

@@ -162,8 +162,8 @@ def audit(
             "--quantizer",
             metavar="SPEC[,SPEC…]",
             show_default=False,
-            help='With --hf: such as "hqq(bits=4),gptq(bits=3),adapter over bnb4"; if not given, those that need no'
-            " texts. Repeatable.",
+            help='With --hf: such as "hqq(bits=4),gptq(bits=3),adapter over bnb4"; if not given, bnb8, bnb4,'
+            " and hqq at 8, 4, 3 and 2 bits. Repeatable.",
         ),
     ] = None,
     prompt: Annotated[

@@ -45,7 +45,7 @@ def gate(
             "--require",
             metavar='"METRIC[@FPR][:VARIANT[:ATTACK]] < NUMBER"',
             show_default=False,
-            help="What must hold; repeatable. The worst of what is not named is judged.",
+            help="What must hold; repeatable. The worst of what is not named is judged, full precision included.",
         ),
     ],
     bound: Annotated[

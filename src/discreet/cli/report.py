@@ -76,6 +76,10 @@ def report(
 
     audit = audit_in(run_dir)
     if model_card is not None:
+        if out is not None or figures is not None or mlflow is not None:
+            raise ValueError(
+                "--model-card writes the card alone: call again for --out, --figures or --mlflow"
+            )
         _card(audit, run_dir, model_card, tuple(variants or ()), name)
         return
     if variants or name:

@@ -60,7 +60,7 @@ discreet study synthetic --set width=512 --set granularity=tensor
 
 discreet study theorem
 
-discreet study safecompress --scale quick
+discreet study safecompress --scale quick --workers 2
 
 discreet study molecules --csv "AMES=ames.csv" --csv "BBB Martins=bbb.csv" --workers 2
 
@@ -90,11 +90,12 @@ _TAKEN: dict[str, tuple[str, str, tuple[Study, ...]]] = {
     ),
     "workers": (
         "--workers",
-        "work in several threads",
+        "do several things at a time",
         (
             Study.attacks,
             Study.synthetic,
             Study.theorem,
+            Study.safecompress,
             Study.molecules,
             Study.language,
             Study.candidates,
@@ -159,7 +160,10 @@ def study(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of everything.")] = 0,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, show_default=False, help="Threads; 1 if not given.")
+        int | None,
+        typer.Option(
+            "--workers", min=1, show_default=False, help="How many things at a time; 1 if not given."
+        ),
     ] = None,
     changed: Annotated[
         list[str] | None,

@@ -29,11 +29,19 @@ def read(path: str | Path) -> Record:
     """
     path = Path(path)
     reader = _READERS.get(path.suffix.lower())
+    if path.is_dir():
+        raise RecordError(f"{path}: a folder, not a file{_inside(path)}")
     if reader is None:
         raise RecordError(f"{path}: expected a file that ends in {', '.join(_READERS)}")
     if not path.is_file():
-        raise RecordError(f"{path}: {'a folder, not a file' if path.is_dir() else 'no such file'}")
+        raise RecordError(f"{path}: no such file")
     return reader(path)
+
+
+def _inside(folder: Path) -> str:
+    """Where the records of a run directory lie, if it is one."""
+    kept = folder / "trajectory"
+    return f"; its records are {kept}/*.safetensors" if any(kept.glob("*.safetensors")) else ""
 
 
 def read_all(paths: Sequence[str | Path]) -> Record:

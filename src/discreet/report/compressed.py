@@ -327,7 +327,11 @@ def _reading(told: Plain) -> Markup:
         "An interval is a t interval over runs, which differ in records and seeds; differences are taken run by run."
         " Where an interval of a difference holds 0, nothing is claimed.",
         "None of this is a guarantee. Only a method with an epsilon has one"
-        + ("." if epsilon else ", and none on this page has: stronger attacks than these may exist."),
+        + (
+            ", and only against those who do not know the seed, from which the noise can be repeated."
+            if epsilon
+            else ", and none on this page has: stronger attacks than these may exist."
+        ),
     )
     return join(*(node("p", sentence) for sentence in said))
 

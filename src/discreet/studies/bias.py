@@ -19,7 +19,9 @@ from discreet._json import dumps, save
 from discreet.bias import METHODS, corrected, split_run
 from discreet.indicator import measure_run, summarize_runs
 from discreet.store import Store
+from discreet.studies.bias_figures import figures
 from discreet.studies.changed import read
+from discreet.studies.panels import write
 from discreet.trajectory import Trajectory
 
 __all__ = ["CASES", "Judged", "judge", "run"]
@@ -128,7 +130,7 @@ def run(
     workers: int | None = None,
     progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> str:
-    """Simulate every case, write study.json and study.md, and return the page; a finished case is kept.
+    """Simulate every case, write study.json, study.md and the figure, and return the page; a finished case is kept.
 
     Args:
         folder: The run directory.
@@ -169,6 +171,7 @@ def run(
     told = {"schema": "discreet.study/1", "study": "bias", "seed": seed, **size}
     save(folder / "study.json", dumps(told | {"rows": [asdict(row) for row in rows]}))
     save(folder / "study.md", page)
+    write(folder, figures(rows))
     return page
 
 

@@ -16,8 +16,10 @@ from discreet._types import Float
 from discreet.quantizers import PRESETS
 from discreet.store import Store
 from discreet.studies.candidates import SOURCES, Setup, candidates
+from discreet.studies.candidates_figures import figures
 from discreet.studies.changed import read
 from discreet.studies.molecules_page import SHORT
+from discreet.studies.panels import write
 from discreet.studies.synthetic_setting import SETS, distinct_modes_x_sigma
 
 __all__ = ["run", "setups_of"]
@@ -34,7 +36,7 @@ def run(
     workers: int | None = None,
     progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> str:
-    """Run the study, write study.json and study.md, and return the page.
+    """Run the study, write study.json, study.md and the figure, and return the page.
 
     Args:
         folder: The run directory.
@@ -76,6 +78,8 @@ def run(
         dumps({"schema": "discreet.study/1", "study": "candidates", "seed": seed, "sets": found}),
     )
     save(folder / "study.md", page)
+    table = _agreement(found)
+    write(folder, figures(SOURCES, table, [_mean(each) for each in table.T] if len(table) > 1 else []))
     return page
 
 
@@ -128,7 +132,7 @@ def _page(found: Sequence[Mapping[str, Any]]) -> str:
         lines.append(
             f"| {each['setup']['modes']}, {each['setup']['sigma']:g} | {' | '.join(cells)} | {low} |"
         )
-    table = np.array([[each["sources"][s]["agreement"]["value"] for s in SOURCES] for each in found])
+    table = _agreement(found)
     if len(found) > 1:
         lines.append(f"| mean | {' | '.join(_told(*_mean(column)) for column in table.T)} | |")
         less = [_told(*_mean(table[:, at] - table[:, 0])) for at in range(1, len(SOURCES))]
@@ -143,6 +147,10 @@ def _page(found: Sequence[Mapping[str, Any]]) -> str:
         r = np.array([[each["sources"][source]["r"][v] for v in _VARIANTS] for each in found], np.float64)
         lines.append(f"| {source} | {' | '.join(map(_median, r.T))} |")
     return "\n".join(lines) + "\n"
+
+
+def _agreement(found: Sequence[Mapping[str, Any]]) -> Float[np.ndarray, "set source"]:
+    return np.array([[each["sources"][s]["agreement"]["value"] for s in SOURCES] for each in found])
 
 
 def _mean(values: Float[np.ndarray, " set"]) -> tuple[float, float, float]:

@@ -12,7 +12,9 @@ import numpy as np
 from discreet._json import dumps, save
 from discreet.store import Store
 from discreet.studies.changed import read
+from discreet.studies.panels import write
 from discreet.studies.predictors import PREDICTORS, Cost, Predicted, Setup, cost, predictors
+from discreet.studies.predictors_figures import figures
 from discreet.studies.predictors_target import ATTACKS
 from discreet.studies.synthetic_setting import SETS, Setting, distinct_modes_x_sigma
 
@@ -30,7 +32,7 @@ def run(
     workers: int | None = None,
     progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> str:
-    """Run the study, write study.json and study.md, and return the page.
+    """Run the study, write study.json, study.md and the figure, and return the page.
 
     Args:
         folder: The run directory.
@@ -55,6 +57,11 @@ def run(
     page = to_markdown(found, setup, took)
     save(folder / "study.json", dumps(to_json(found, setup)))
     save(folder / "study.md", page)
+    agreement = {
+        predictor: {budget: [each.agreement[predictor, budget] for each in found] for budget in setup.budgets}
+        for predictor in PREDICTORS
+    }
+    write(folder, figures(agreement, mean_interval))
     return page
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from discreet._json import dumps, loads
+from discreet._spread import one_torch_thread
+from discreet.backends.processes import Processes
 from discreet.ensemble import Diverged
 from discreet.methods import fit
 from discreet.paper_protocol import paper_protocol
@@ -75,6 +78,7 @@ def safecompress(
     *,
     scale: SafeScale | str = "small",
     seed: int = 0,
+    workers: int = 1,
     progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> SafeStudy:
     """Train and audit every method on every task.
@@ -83,6 +87,8 @@ def safecompress(
         folder: The run directory; what is there is not made again, and a row that was cut short goes on.
         scale: A scale or its name.
         seed: Of everything.
+        workers: Rows at a time; more than one are done in processes, each with one torch thread. On the tasks that
+            fit a laptop one process takes one thread too, so that the numbers do not depend on it.
         progress: Called with what is being done, and the share of all rows that is done.
 
     Raises:
@@ -93,51 +99,112 @@ def safecompress(
             raise ValueError(f"scale: expected one of {', '.join(SCALES)}, got {scale!r}")
         scale = SCALES[scale]
     store, plan = Store(folder), rows(scale)
-    cells, left_out = [], []
+    grids = [_Grids(task, runs) for task, runs in scale.tasks.items() if scale.every and task in GRIDS]
     with store.lock():
-        for number, row in enumerate(plan):
-            doing = f"{row.task}, {row.name}, density {row.density:g}{', wide' if row.large else ''}"
-
-            def tell(what: str, share: float, number: int = number, doing: str = doing) -> None:
-                progress(f"{doing}: {what}", (number + min(1.0, share)) / len(plan))
-
-            try:
-                cells.append(_cell(store, row, seed, tell))
-            except (ValueError, Diverged) as error:  # data that is not installed, a defence that does not fit
-                left_out.append((row, str(error)))
-        grids = [
-            _grid(store, task, runs, seed, lambda doing, share: progress(f"grid: {doing}", 1.0))
-            for task, runs in scale.tasks.items()
-            if scale.every and task in GRIDS
-        ]
-    return SafeStudy(scale, seed, tuple(cells), tuple(left_out), tuple(grids))
-
-
-def _grid(store: Store, task: str, runs: int, seed: int, progress: Callable[[str, float], None]) -> Grid:
-    key = store.key(f"grids/{task}.json", runs=runs, seed=seed, method=METHOD, versions=_versions())
-
-    def write(aside: Path) -> None:
-        aside.write_text(dumps(asdict(grid(task, runs=runs, seed=seed, progress=progress))), "utf-8")
-
-    return Grid(**loads(store.make(key, write).read_bytes()))
+        told = _made(store, (*plan, *grids), seed, workers, progress)
+    cells, left_out = [], []
+    for row in plan:
+        match told[row]:
+            case str() as why:
+                left_out.append((row, why))
+            case found:
+                cells.append(_cell(row, found))
+    return SafeStudy(
+        scale,
+        seed,
+        tuple(cells),
+        tuple(left_out),
+        tuple(Grid(**found) for each in grids if not isinstance(found := told[each], str)),
+    )
 
 
-def _versions() -> dict[str, str]:
-    return {name: metadata.version(name) for name in ("discreet", "torch")}
+@dataclass(frozen=True)
+class _Grids:
+    """Sparse times bits on one task: the piece of work that is no row."""
+
+    task: str
+    runs: int
 
 
-def _cell(store: Store, row: Row, seed: int, progress: Callable[[str, float], None]) -> Cell:
-    content = {
-        "row": asdict(row) | {"method": row.method},
-        "seed": seed,
-        "versions": _versions(),
+_Piece = Row | _Grids
+_Told = Mapping[str, Any] | str
+"""What a piece of work found, as plain data, or why it could not be done."""
+
+
+def _made(
+    store: Store,
+    pieces: Sequence[_Piece],
+    seed: int,
+    workers: int,
+    progress: Callable[[str, float], None],
+) -> dict[_Piece, _Told]:
+    """Do what is not kept yet, and read the rest."""
+    keys = {piece: _key(store, piece, seed) for piece in pieces}
+    missing = [piece for piece in pieces if not store.has(keys[piece])]
+    left_out: dict[_Piece, str] = {}
+
+    def keep(piece: _Piece, told: _Told) -> None:
+        if isinstance(told, str):
+            left_out[piece] = told
+        else:
+            store.make(keys[piece], lambda aside: aside.write_text(dumps(told), "utf-8"))
+
+    already = len(pieces) - len(missing)
+    if workers == 1:
+        for number, piece in enumerate(missing, start=already):
+
+            def tell(what: str, share: float, number: int = number, piece: _Piece = piece) -> None:
+                progress(f"{_doing(piece)}: {what}", (number + min(1.0, share)) / len(pieces))
+
+            keep(piece, _do(store.folder, piece, seed, tell))
+    else:
+        each = Processes(workers).each(_elsewhere, (store.folder, seed), missing)
+        for count, (number, told) in enumerate(each, start=already + 1):
+            keep(missing[number], told)
+            progress(f"{_doing(missing[number])}: done", count / len(pieces))
+    return {
+        piece: left_out[piece] if piece in left_out else loads(store.path(keys[piece]).read_bytes())
+        for piece in pieces
     }
-    key = store.key(f"rows/{row.task}.json", **content)
 
-    def write(aside: Path) -> None:
-        aside.write_text(dumps(_run(store, row, seed, content_hash(content), progress)), "utf-8")
 
-    told = loads(store.make(key, write).read_bytes())
+def _doing(piece: _Piece) -> str:
+    if isinstance(piece, _Grids):
+        return f"{piece.task}, sparse times bits"
+    return f"{piece.task}, {piece.name}, density {piece.density:g}{', wide' if piece.large else ''}"
+
+
+def _elsewhere(shared: tuple[Path, int], piece: _Piece) -> _Told:
+    """Do a piece of work in a process of its own, which writes nothing but what it needs to go on after a kill."""
+    folder, seed = shared
+    return _do(folder, piece, seed, lambda what, share: None)
+
+
+def _do(folder: Path, piece: _Piece, seed: int, progress: Callable[[str, float], None]) -> _Told:
+    threads = nullcontext() if piece.task in SCALES["paper"].tasks else one_torch_thread()
+    try:
+        with threads:
+            if isinstance(piece, _Grids):
+                return asdict(grid(piece.task, runs=piece.runs, seed=seed, progress=progress))
+            return _run(folder, piece, seed, progress)
+    except (ValueError, Diverged) as error:  # data that is not installed, a defence that does not fit
+        return str(error)
+
+
+def _content(piece: _Piece, seed: int) -> dict[str, Any]:
+    """All that what is found depends on."""
+    versions = {name: metadata.version(name) for name in ("discreet", "torch")}
+    if isinstance(piece, _Grids):
+        return {"runs": piece.runs, "seed": seed, "method": METHOD, "versions": versions}
+    return {"row": asdict(piece) | {"method": piece.method}, "seed": seed, "versions": versions}
+
+
+def _key(store: Store, piece: _Piece, seed: int) -> str:
+    kind = "grids" if isinstance(piece, _Grids) else "rows"
+    return store.key(f"{kind}/{piece.task}.json", **_content(piece, seed))
+
+
+def _cell(row: Row, told: Mapping[str, Any]) -> Cell:
     epsilon = told["epsilon"]
     return Cell(
         row,
@@ -151,11 +218,9 @@ def _cell(store: Store, row: Row, seed: int, progress: Callable[[str, float], No
     )
 
 
-def _run(
-    store: Store, row: Row, seed: int, name: str, progress: Callable[[str, float], None]
-) -> dict[str, Any]:
+def _run(folder: Path, row: Row, seed: int, progress: Callable[[str, float], None]) -> dict[str, Any]:
     given = setting(row.task, runs=row.runs, density=row.density, seed=seed, large=row.large)
-    scratch = store.folder / "scratch" / name[:16]
+    scratch = folder / "scratch" / content_hash(_content(row, seed))[:16]
     start = time.process_time()
     done = fit(row.method, replace(given, scratch=scratch), progress=progress)
     seconds = time.process_time() - start

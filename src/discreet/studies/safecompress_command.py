@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from discreet._json import dumps, save
+from discreet.studies.panels import write
 from discreet.studies.safecompress import safecompress
+from discreet.studies.safecompress_figures import figures
 from discreet.studies.safecompress_page import to_json, to_markdown
 from discreet.studies.safecompress_plan import SCALES
 
@@ -22,24 +24,25 @@ def run(
     workers: int,
     progress: Callable[[str, float], None],
 ) -> str:
-    """Run a scale, write ``study.json`` and ``study.md``, and return the latter.
+    """Run a scale, write ``study.json``, ``study.md`` and the figures, and return the page.
 
     Args:
         folder: The run directory.
         scale: ``quick`` or ``small``.
         changed: Nothing: this study has no settings.
         seed: Of everything.
-        workers: Not used: models train on all cores.
+        workers: Rows at a time, in processes of their own.
         progress: Called with what is being done and the share that is done.
 
     Raises:
         ValueError: No such scale.
     """
-    del changed, workers
+    del changed
     if scale not in SCALES:
         raise ValueError(f"--scale: the study safecompress has {', '.join(SCALES)}, got {scale}")
-    found = safecompress(folder, scale=scale, seed=seed, progress=progress)
+    found = safecompress(folder, scale=scale, seed=seed, workers=workers, progress=progress)
     page = to_markdown(found)
     save(folder / "study.json", dumps(to_json(found)))
     save(folder / "study.md", page)
+    write(folder, figures(found))
     return page

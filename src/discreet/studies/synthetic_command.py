@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from discreet._json import dumps, save
-from discreet.report.drawing import picture
 from discreet.studies.changed import read
+from discreet.studies.panels import write
 from discreet.studies.synthetic import SCALES, Scale, synthetic
 from discreet.studies.synthetic_figures import figures
 from discreet.studies.synthetic_page import to_json, to_markdown
@@ -50,9 +50,7 @@ def run(
     page = to_markdown(found)
     save(folder / "study.json", dumps(to_json(found)))
     save(folder / "study.md", page)
-    for figure in figures(found):
-        for kind in ("svg", "png"):
-            save(folder / f"{figure.name}.{kind}", picture(figure, kind))
+    write(folder, figures(found))
     return page
 
 

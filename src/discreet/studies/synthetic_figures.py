@@ -10,6 +10,7 @@ import numpy as np
 from discreet.baseline import BEST
 from discreet.report.drawing import Figure, blank
 from discreet.report.palette import LIGHT
+from discreet.studies.panels import logarithmic, name_axes, panels
 from discreet.studies.synthetic_found import SetFound, Synthetic
 from discreet.studies.synthetic_setting import FULL, NAMES
 
@@ -68,33 +69,7 @@ def figures(found: Synthetic) -> Iterator[Figure]:
 def _grid(
     name: str, title: str, description: str, sets: Sequence[SetFound], draw: Callable[[Axes, SetFound], None]
 ) -> Figure:
-    def canvas(width: int):
-        columns = min(3, len(sets))
-        rows = -(-len(sets) // columns)
-        height = 70 + 230 * rows
-        board = blank(width, height)
-        for at, found in enumerate(sets):
-            axes = board.add_subplot(rows, columns, at + 1)
-            axes.tick_params(labelsize=8, colors=LIGHT["muted"])
-            axes.set_title(found.setting.name, fontsize=10, loc="left", color=LIGHT["ink"])
-            draw(axes, found)
-        board.subplots_adjust(
-            left=0.08, right=0.95, top=1 - 24 / height, bottom=46 / height, wspace=0.38, hspace=0.42
-        )
-        return board
-
-    return Figure(name, title, description, canvas)
-
-
-def _logarithmic(axes: Axes, along: str) -> None:
-    axes.set(**{f"{along}scale": "log"})
-    axes.minorticks_off()
-    getattr(axes, f"{along}axis").set_major_formatter(lambda value, _: f"{value:g}")
-
-
-def _label(axes: Axes, x: str, y: str) -> None:
-    axes.set_xlabel(x, fontsize=8, color=LIGHT["muted"])
-    axes.set_ylabel(y, fontsize=8, color=LIGHT["muted"])
+    return panels(name, title, description, sets, draw, heading=lambda found: found.setting.name)
 
 
 def _scatter(axes: Axes, found: SetFound) -> None:
@@ -107,7 +82,7 @@ def _scatter(axes: Axes, found: SetFound) -> None:
             axes.plot(x, y, color=LIGHT["accent"], linewidth=0.8, alpha=0.45)
         axes.plot([r.r], [mis.value], "o", color=LIGHT["accent"], markersize=4)
         axes.annotate(name, (r.r, mis.value), (3, 3), textcoords="offset points", fontsize=7)
-    _logarithmic(axes, "x")
+    logarithmic(axes, "x")
     axes.axvline(found.ranking.indicators[0].resolution, color=LIGHT["warm"], linewidth=0.8, linestyle=":")
     agreement = found.agreement["mean", BEST]
     told = "not defined"
@@ -115,7 +90,7 @@ def _scatter(axes: Axes, found: SetFound) -> None:
         told = f"{agreement.value:.2f} ({agreement.low:.2f} to {agreement.high:.2f})".replace(
             "-", "\N{MINUS SIGN}"
         )
-    _label(axes, f"r (dotted: resolution); Spearman {told}", "MIS")
+    name_axes(axes, f"r (dotted: resolution); Spearman {told}", "MIS")
 
 
 def _stability(axes: Axes, found: SetFound) -> None:
@@ -127,10 +102,10 @@ def _stability(axes: Axes, found: SetFound) -> None:
         if len(curve.runs) > 1:
             axes.plot(curve.runs, curve.spearman, "-o", color=colour, markersize=2.5, linewidth=1, label=name)
     axes.axhline(0.9, color=LIGHT["edge"], linewidth=0.8, linestyle=":")
-    _logarithmic(axes, "x")
+    logarithmic(axes, "x")
     axes.set_xticks([2**power for power in range(2, 9) if 2**power <= axes.get_xlim()[1]])
     axes.legend(fontsize=7, frameon=False, loc="lower right")
-    _label(axes, "runs", "Spearman with all")
+    name_axes(axes, "runs", "Spearman with all")
 
 
 def _curves(axes: Axes, found: SetFound) -> None:
@@ -142,20 +117,20 @@ def _curves(axes: Axes, found: SetFound) -> None:
         ends.append((seen[-1], name))
         if full:
             axes.plot(epochs, training, "--", color=LIGHT["ink"], linewidth=1)
-    _logarithmic(axes, "y")
+    logarithmic(axes, "y")
     for height, name in (min(ends), max(ends)):
         axes.annotate(
             name, (1, height), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=7
         )
     axes.axhline(np.log(2), color=LIGHT["warm"], linewidth=0.8, linestyle=":")
-    _label(axes, "epoch (dotted: a constant guess)", "loss, nats")
+    name_axes(axes, "epoch (dotted: a constant guess)", "loss, nats")
 
 
 def _points(axes: Axes, found: SetFound) -> None:
     for label, colour in ((0, LIGHT["accent"]), (1, LIGHT["warm"])):
         here = found.points[found.labels == label]
         axes.plot(here[:, 0], here[:, 1], ".", color=colour, markersize=2)
-    _label(axes, "first component", "second")
+    name_axes(axes, "first component", "second")
 
 
 def _deciders(axes: Axes, found: SetFound) -> None:
@@ -163,7 +138,7 @@ def _deciders(axes: Axes, found: SetFound) -> None:
     width = max(len(one.rank) for one in each)
     total = np.sum([np.pad(one.deciding, (0, width - len(one.rank))) for one in each], axis=0)
     axes.bar(np.arange(2, width + 2), total, color=LIGHT["accent-soft"], width=0.8)
-    _label(axes, "rank of the loss; lines: Lambda_kk, right", "runs decided (bars)")
+    name_axes(axes, "rank of the loss; lines: Lambda_kk, right", "runs decided (bars)")
     beside = axes.twinx()
     beside.tick_params(labelsize=7, colors=LIGHT["warm"])
     for one in each:
@@ -194,7 +169,7 @@ def _map(found: Synthetic, width: int):
     axes.axhline(0, color=LIGHT["edge"], linewidth=0.8)
     axes.set_ylim(-1.05, 1.05)
     axes.legend(fontsize=8, frameon=False, loc="lower left")
-    _label(
+    name_axes(
         axes,
         "where the quantizers' lowest loss falls (0: first checkpoint, 1: last)",
         "Spearman of r and MIS",

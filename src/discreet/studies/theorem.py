@@ -17,8 +17,10 @@ import numpy as np
 from discreet._json import dumps, save
 from discreet.ranking import rank_runs
 from discreet.store import Store
+from discreet.studies.panels import write
 from discreet.studies.synthetic_setting import FULL, Setting
 from discreet.studies.synthetic_unit import make
+from discreet.studies.theorem_figures import figures
 from discreet.theorem import FiniteClass, law
 
 __all__ = ["CLASSES", "SCALES", "Exact", "Grown", "Scale", "exact", "grown", "run"]
@@ -212,7 +214,7 @@ def run(
     workers: int = 1,
     progress: Callable[[str, float], None] = lambda doing, share: None,
 ) -> str:
-    """Run the study and write study.json and study.md into the folder; finished runs are not trained again.
+    """Run the study, write study.json, study.md and the figure; finished runs are not trained again.
 
     Args:
         folder: The run directory.
@@ -246,6 +248,7 @@ def run(
     told |= {"exact": [asdict(row) for row in rows], "trajectories": [asdict(row) for row in trajectories]}
     save(folder / "study.json", dumps(told))
     save(folder / "study.md", page)
+    write(folder, figures(rows))
     return page
 
 
