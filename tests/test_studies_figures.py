@@ -17,9 +17,9 @@ from discreet.studies import (
     safecompress_figures,
     theorem_figures,
 )
+from discreet.studies.averaged import mean_interval
 from discreet.studies.bias import Judged
 from discreet.studies.panels import write
-from discreet.studies.predictors_command import mean_interval
 from discreet.studies.safecompress import Cell, SafeStudy
 from discreet.studies.safecompress_plan import Row, SafeScale
 from discreet.studies.theorem import exact

@@ -26,7 +26,7 @@ from discreet.studies.language import Language, language
 from discreet.studies.language_claims import claims, cleaned
 from discreet.studies.language_command import run, scale_of
 from discreet.studies.language_figures import _curve, _looks
-from discreet.studies.language_found import ATTACKS, METRICS, REFERENCES, Found, find
+from discreet.studies.language_found import ATTACKS, BEFORE, METRICS, REFERENCES, Found, find
 from discreet.studies.language_page import to_json, to_markdown, training_curve
 from discreet.studies.language_plan import PAPER_QUANTIZERS, SCALES, LanguageScale, deal
 
@@ -80,8 +80,9 @@ def test_what_was_learnt_by_heart_is_found(measured: tuple[Path, Language]) -> N
     assert dumps(to_json(find(measured[1], workers=3))) == dumps(to_json(found))
     assert found.figures["reference", "full", "auc"].low > 0.6
     assert not found.blind.confounded
-    own, others = training_curve(found)[-1][1:3]
-    assert own < others
+    own, others, _ = training_curve(found)[-1][1]
+    assert own[0] < others[0]
+    assert own[1] < own[0] < own[2]
     page = to_markdown(found)
     at = [run.best for i in found.ranking.indicators if i.variant != "full" for run in i.per_run.values()]
     assert f"lowest loss falls at {np.median(at) / (TINY.checkpoints - 1):.2f} of the trajectory" in page
@@ -296,11 +297,21 @@ def test_attacks_that_need_no_references() -> None:
     assert told["Only attacks with reference models compete."] == "does not"
 
 
+def test_comparing_with_the_model_before_counts_on_neither_side() -> None:
+    found = planted(-1.0)
+    strong = {("pretrained", v, "auc"): Estimate(0.9, 0.89, 0.91, 4000, 0.95) for v in found.variants}
+    told = {each.says: each for each in claims(replace(found, figures={**found.figures, **strong}))}
+    near = told["Attacks without reference models are near chance."]
+    assert near.verdict == "holds"
+    assert near.numbers.endswith("with the model before fine-tuning, which counts on neither side, 0.900")
+    assert told["Only attacks with reference models compete."].verdict == "holds"
+
+
 def test_below_chance_is_not_near_it_and_other_attacks_may_follow_r() -> None:
     said = "Attacks without reference models are near chance."
     assert {claim.says: claim.verdict for claim in claims(planted(-1.0, alone=0.3))}[said] == "cannot tell"
     found = planted(-1.0)
-    alone = [attack for attack in ATTACKS if attack not in REFERENCES]
+    alone = [attack for attack in ATTACKS if attack not in REFERENCES and attack not in BEFORE]
     said = "r is unrelated to what the other attacks find."
     assert {claim.says: claim.verdict for claim in claims(found)}[said] == "cannot tell"
     some = {(a, v, "auc"): found.figures["reference", v, "auc"] for a in alone[:4] for v in found.variants}

@@ -11,7 +11,7 @@ import pytest
 
 from discreet.data.samples import DataError
 from discreet.llm.encoding import Encoded
-from discreet.studies.language_plan import SCALES, Parts
+from discreet.studies.language_plan import SCALES, Parts, deal
 from discreet.studies.language_texts import distinct, text_file
 
 
@@ -59,8 +59,32 @@ def test_a_file_has_each_text_once(tmp_path: Path) -> None:
     path.write_text("\n".join(json.dumps({"prompt": p, "completion": c}) for p, c in rows))
     found = text_file(path)
     assert (found.prompt, found.answer) == (("a", "a", "d"), ("b", "c", "b"))
-    assert found.counts == {"texts": 5, "there already": 2}
+    assert found.counts == {"texts": 5, "there already": 2, "families": 3}
     assert found.family.tolist() == [0, 1, 2]
+
+
+def test_a_molecule_that_is_asked_for_and_given_is_in_one_part(tmp_path: Path) -> None:
+    names = [f"C1CC{'C' * at}O1N" for at in range(2, 42)]
+    rows = [
+        (f"Describe <SMILES> {name} </SMILES> .", f"It is number {at} of many kinds.")
+        for at, name in enumerate(names)
+    ]
+    rows += [(f"Give number {at} of many.", f"<SMILES> {name} </SMILES>") for at, name in enumerate(names)]
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(json.dumps({"prompt": p, "completion": c}) for p, c in rows))
+    found = text_file(path)
+    long = [name for name in names if len(name) >= 8]
+    assert found.counts["families"] == 80 - len(long)
+    for name in long:
+        assert found.family[names.index(name)] == found.family[40 + names.index(name)]
+    scale = replace(SCALES["small"], model="x", trained=10, evaluation=10, public=5, calibration=5)
+    dealt = deal(found, scale, 0)
+    held = [
+        set(found.family[getattr(dealt, part)]) for part in ("pool", "public", "evaluation", "calibration")
+    ]
+    assert sum(map(len, held)) == len(set.union(*held))
+    for member in dealt.member:
+        assert not set(found.family[dealt.pool[member]]) & set(found.family[dealt.pool[~member]])
 
 
 def test_files_of_chats_are_none(tmp_path: Path) -> None:

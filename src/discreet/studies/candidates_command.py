@@ -15,6 +15,7 @@ from discreet._json import dumps, save
 from discreet._types import Float
 from discreet.quantizers import PRESETS
 from discreet.store import Store
+from discreet.studies.averaged import mean_interval
 from discreet.studies.candidates import SOURCES, Setup, candidates
 from discreet.studies.candidates_figures import figures
 from discreet.studies.changed import read
@@ -79,7 +80,9 @@ def run(
     )
     save(folder / "study.md", page)
     table = _agreement(found)
-    write(folder, figures(SOURCES, table, [_mean(each) for each in table.T] if len(table) > 1 else []))
+    write(
+        folder, figures(SOURCES, table, [mean_interval(each) for each in table.T] if len(table) > 1 else [])
+    )
     return page
 
 
@@ -134,8 +137,8 @@ def _page(found: Sequence[Mapping[str, Any]]) -> str:
         )
     table = _agreement(found)
     if len(found) > 1:
-        lines.append(f"| mean | {' | '.join(_told(*_mean(column)) for column in table.T)} | |")
-        less = [_told(*_mean(table[:, at] - table[:, 0])) for at in range(1, len(SOURCES))]
+        lines.append(f"| mean | {' | '.join(_told(*mean_interval(column)) for column in table.T)} | |")
+        less = [_told(*mean_interval(table[:, at] - table[:, 0])) for at in range(1, len(SOURCES))]
         lines.append(f"| less own trajectory, paired | | {' | '.join(less)} | |")
     names = [SHORT[v] for v in _VARIANTS]
     lines += [
@@ -151,14 +154,6 @@ def _page(found: Sequence[Mapping[str, Any]]) -> str:
 
 def _agreement(found: Sequence[Mapping[str, Any]]) -> Float[np.ndarray, "set source"]:
     return np.array([[each["sources"][s]["agreement"]["value"] for s in SOURCES] for each in found])
-
-
-def _mean(values: Float[np.ndarray, " set"]) -> tuple[float, float, float]:
-    """Mean over data sets and its t interval."""
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
-    return float(values.mean()), float(values.mean()) - half, float(values.mean()) + half
 
 
 def _median(r: Float[np.ndarray, " set"]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from discreet._words import number
 from discreet.estimate import Estimate
 from discreet.studies.claim import Claim, Verdict
-from discreet.studies.language_found import ATTACKS, FULL, METRICS, REFERENCES, Found
+from discreet.studies.language_found import ATTACKS, BEFORE, FULL, METRICS, REFERENCES, Found
 
 __all__ = ["claims", "cleaned"]
 
@@ -28,7 +28,7 @@ def claims(found: Found) -> tuple[Claim, ...]:
 
 
 def _judged(found: Found) -> Iterator[Claim]:
-    alone = [attack for attack in found.attacks if attack not in REFERENCES]
+    alone = [attack for attack in found.attacks if attack not in REFERENCES and attack not in BEFORE]
     yield _near_chance(found, alone)
     yield _references_compete(found, alone)
     yield _follows(
@@ -60,7 +60,7 @@ def _near_chance(found: Found, alone: Sequence[str]) -> Claim:
     numbers = (
         f"{near} of {len(told)} pairs of attack and quantizer are told to be within {_NEAR:g} of 1/2, {beyond} to be "
         f"above; AUC from {number(min(e.value for e in told.values()))} to "
-        f"{number(max(e.value for e in told.values()))}"
+        f"{number(max(e.value for e in told.values()))}{_before(found)}"
     )
     return Claim(
         "Attacks without reference models are near chance.",
@@ -69,6 +69,12 @@ def _near_chance(found: Found, alone: Sequence[str]) -> Claim:
         numbers,
         _needs(verdict),
     )
+
+
+def _before(found: Found) -> str:
+    """What the attack finds that is counted on neither side."""
+    told = [found.figures[a, v, "auc"].value for a in BEFORE if a in found.attacks for v in found.compressed]
+    return f"; with the model before fine-tuning, which counts on neither side, {_span(told)}" if told else ""
 
 
 def _references_compete(found: Found, alone: Sequence[str]) -> Claim:

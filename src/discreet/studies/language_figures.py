@@ -10,6 +10,7 @@ import numpy as np
 
 from discreet._json import save
 from discreet._types import Float
+from discreet.studies.averaged import mean_interval
 from discreet.studies.figures import board, svg
 from discreet.studies.language_claims import cleaned
 from discreet.studies.language_found import ATTACKS, FULL, METRICS, REFERENCES, Found
@@ -61,18 +62,20 @@ def _best(found: Found) -> Any:
             row = found.ranking[variant]
             value = found.figures[found.best(variant, metric), variant, metric]
             if row.r:
-                error = [[value.value - value.low], [value.high - value.value]]
+                low = max(row.low or 0.0, row.r / 10)  # an interval that reaches 0 has no end on this axis
                 ax.errorbar(
                     row.r,
                     value.value,
-                    yerr=error,
+                    xerr=[[row.r - low], [(row.high or row.r) - row.r]],
+                    yerr=[[value.value - value.low], [value.high - value.value]],
                     ls="none",
                     elinewidth=0.7,
                     label=cleaned(variant),
                     **looks[variant],
                 )
-        full = found.figures[found.best(FULL, metric), FULL, metric].value
-        ax.axhline(full, color=_COLOURS["full"], linewidth=0.8, linestyle="--", label="full precision")
+        full = found.figures[found.best(FULL, metric), FULL, metric]
+        ax.axhspan(full.low, full.high, color=_COLOURS["full"], alpha=0.08, linewidth=0)
+        ax.axhline(full.value, color=_COLOURS["full"], linewidth=0.8, linestyle="--", label="full precision")
         ax.axvline(found.ranking.indicators[0].resolution, color="#8a949e", linewidth=0.8, linestyle=":")
         ax.set_xscale("log")
         ax.set_title(_WORDS.get(metric, metric.replace("tpr@", "TPR at FPR ")), fontsize=8)
@@ -85,7 +88,7 @@ def _best(found: Found) -> Any:
 
 
 def _lira(found: Found) -> Any:
-    """TPR against FPR of offline LiRA, one line a variant, the mean over runs."""
+    """TPR against FPR of offline LiRA, one line a variant: the mean over runs, with its 95 % t interval."""
     attack = next(a for a in REFERENCES if a.startswith("lira"))
     figure, axes = board(1, 1, 4.6, 3.6)
     ax, grid, looks = axes[0][0], np.geomspace(1e-3, 1, 200), _looks(found.variants)
@@ -97,7 +100,11 @@ def _lira(found: Found) -> Any:
         ]
         style = {**looks[variant], "linestyle": "--" if variant == FULL else "-", "markersize": 3}
         style["markevery"] = (2 * place, 25)
-        ax.plot(grid, np.mean(curves, axis=0), linewidth=1.0, label=cleaned(variant), **style)
+        mean, low, high = np.array([mean_interval(each) for each in np.array(curves).T]).T
+        ax.plot(grid, mean, linewidth=1.0, label=cleaned(variant), **style)
+        ax.fill_between(
+            grid, np.maximum(low, 0), np.minimum(high, 1), color=style["color"], alpha=0.08, linewidth=0
+        )
     ax.plot(grid, grid, color="#8a949e", linewidth=0.8, linestyle=":")
     ax.set(
         xscale="log", yscale="log", ylim=(1e-3, 1), xlabel="false positive rate", ylabel="true positive rate"
@@ -118,12 +125,15 @@ def _curve(
 
 
 def _training(found: Found) -> Any:
-    """Mean loss along fine-tuning, in full precision."""
+    """Mean loss along fine-tuning, in full precision, with 95 % t intervals over models."""
     figure, axes = board(1, 1, 4.6, 3.0)
-    ax, rows = axes[0][0], np.array(training_curve(found))
+    ax, curve = axes[0][0], training_curve(found)
+    steps, told = [step for step, _ in curve], np.array([each for _, each in curve])
     names = ("texts it was fine-tuned on", "other texts of the pool", "evaluation texts")
-    for column, name in enumerate(names, 1):
-        ax.plot(rows[:, 0], rows[:, column], linewidth=1.2, marker="o", markersize=3, label=name)
+    for column, name in enumerate(names):
+        mean, low, high = told[:, column].T
+        (line,) = ax.plot(steps, mean, linewidth=1.2, marker="o", markersize=3, label=name)
+        ax.fill_between(steps, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
     ax.set(xlabel="step", ylabel="loss, nats a token")
     ax.legend(fontsize=7, frameon=False)
     return figure

@@ -18,7 +18,7 @@ from discreet.runs.units import do_units
 from discreet.stats import auc, compare, tpr_at_fpr
 from discreet.studies.language import Language
 
-__all__ = ["ATTACKS", "FPRS", "FULL", "METRICS", "REFERENCES", "Found", "find"]
+__all__ = ["ATTACKS", "BEFORE", "FPRS", "FULL", "METRICS", "REFERENCES", "Found", "find"]
 
 FULL = "full"
 REFERENCES = {
@@ -27,12 +27,15 @@ REFERENCES = {
     "lira(mode='offline', signal='loss')": "LiRA offline",
 }
 """Attacks that compare with other runs' models, by their names in the paper."""
+BEFORE = {"pretrained": "LOSS + model before"}
+"""An attack that compares with the one model that fine-tuning began from: no model of another run, and yet no attack
+on one model alone."""
 ATTACKS = {
     "loss": "LOSS",
     "mink": "min-k 20 %",
     "minkpp": "min-k++ 20 %",
     "zlib": "LOSS + zlib",
-    "pretrained": "LOSS + model before",
+    **BEFORE,
     "text_quantile": "quantile ensemble",
     **REFERENCES,
 }

@@ -10,6 +10,7 @@ import numpy as np
 
 from discreet._words import number, percent
 from discreet.estimate import Estimate
+from discreet.studies.averaged import mean_interval
 from discreet.studies.language_claims import claims, cleaned
 from discreet.studies.language_found import ATTACKS, FULL, METRICS, Found
 from discreet.studies.language_tuning import TARGETS
@@ -48,8 +49,8 @@ def to_json(found: Found) -> dict[str, Any]:
             for (attack, metric), value in found.agreements.items()
         ],
         "training": [
-            {"step": step, "trained on": own, "others of the pool": others, "evaluation": held}
-            for step, own, others, held in training_curve(found)
+            {"step": step} | dict(zip(("trained on", "others of the pool", "evaluation"), told, strict=True))
+            for step, told in training_curve(found)
         ],
         "claims": [asdict(claim) for claim in claims(found)],
     }
@@ -148,13 +149,18 @@ def _correlations(found: Found) -> str:
 
 
 def _training(found: Found) -> str:
-    rows = [[f"{step:g}", *map(number, rest)] for step, *rest in training_curve(found)]
+    rows = [
+        [f"{step:g}", *(f"{number(mean)} ({_range(low, high)})" for mean, low, high in told)]
+        for step, told in training_curve(found)
+    ]
     head = ["step", "texts it was fine-tuned on", "other texts of the pool", "evaluation texts"]
-    return f"Mean loss in full precision, nats a token (Figure 9).\n\n{_table(head, rows)}"
+    said = "Mean loss in full precision, nats a token, with 95 % t intervals over models (Figure 9)."
+    return f"{said}\n\n{_table(head, rows)}"
 
 
-def training_curve(found: Found) -> list[tuple[float, float, float, float]]:
-    """Step, and the mean loss over runs on a run's own texts, on others of the pool, and on evaluation texts."""
+def training_curve(found: Found) -> list[tuple[int, tuple[tuple[float, float, float], ...]]]:
+    """Step, and the mean loss over runs with the ends of its t interval: on a run's own texts, on others of the pool,
+    and on evaluation texts."""
     pool, held = found.measured.curves, found.measured.trajectory
     steps = sorted(set(pool.step.tolist()))
     rows = []
@@ -166,7 +172,7 @@ def training_curve(found: Found) -> list[tuple[float, float, float, float]]:
             own.append(loss[member].mean())
             others.append(loss[~member].mean())
             evaluation.append(np.mean(held.signal("loss")[held.rows(FULL, run, step)[0]], dtype=np.float64))
-        rows.append((step, float(np.mean(own)), float(np.mean(others)), float(np.mean(evaluation))))
+        rows.append((int(step), tuple(mean_interval(each) for each in (own, others, evaluation))))
     return rows
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from discreet._json import dumps, save
 from discreet.store import Store
+from discreet.studies.averaged import mean_interval
 from discreet.studies.changed import read
 from discreet.studies.panels import write
 from discreet.studies.predictors import PREDICTORS, Cost, Predicted, Setup, cost, predictors
@@ -18,7 +19,7 @@ from discreet.studies.predictors_figures import figures
 from discreet.studies.predictors_target import ATTACKS
 from discreet.studies.synthetic_setting import SETS, Setting, distinct_modes_x_sigma
 
-__all__ = ["mean_interval", "run", "setup_of", "to_json", "to_markdown"]
+__all__ = ["run", "setup_of", "to_json", "to_markdown"]
 
 _FIXED = ("modes", "sigma", "seed")
 
@@ -165,22 +166,6 @@ def _attacks(found: Sequence[Predicted]) -> str:
             f"{_told([each.alike(attack) for each in found], most=1.0)} |"
         )
     return "\n".join(lines)
-
-
-def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean over data sets and a 95 % t interval; of one, no interval.
-
-    Example:
-        >>> tuple(round(each, 2) for each in mean_interval([0.4, 0.6]))
-        (0.5, -0.77, 1.77)
-    """
-    from scipy.special import stdtrit
-
-    found = np.array(values)
-    if len(found) < 2:
-        return float(found.mean()), np.nan, np.nan
-    half = float(stdtrit(len(found) - 1, 0.975) * found.std(ddof=1) / np.sqrt(len(found)))
-    return float(found.mean()), float(found.mean()) - half, float(found.mean()) + half
 
 
 def _told(values: Sequence[float], most: float = 2.0) -> str:
