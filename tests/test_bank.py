@@ -228,7 +228,7 @@ def test_a_factory_is_known_by_what_it_was_made_with() -> None:
 
 _HASHED = """
 import functools
-from discreet.bank.code import code_of
+from discreet._code import code_of
 
 @functools.lru_cache
 def kept(x):
@@ -257,7 +257,7 @@ def test_code_has_one_hash_in_every_process() -> None:
 def test_modules_that_a_function_imports_as_it_runs_are_in_its_hash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from discreet.bank.code import code_of
+    from discreet._code import code_of
 
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "own_outer.py").write_text("from own_inner import step\n")
@@ -297,7 +297,7 @@ def test_a_loss_and_a_query_are_known_by_their_code(tmp_path: Path) -> None:
         )
         made.append(bank(tmp_path, asked, np.where(np.arange(24)[:, None] < 8, 0, x).astype(np.float32), y))
     assert made[2] != made[3]
-    from discreet.bank.code import code_of
+    from discreet._code import code_of
 
     assert code_of(shift(0, 1)) == code_of(shift(0, 1))
     assert code_of(shift(0, 1)) != code_of(shift(1, 0))

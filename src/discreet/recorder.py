@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from discreet._content import content_of, versions_of
 from discreet._types import Bool, Num
 from discreet.batches import Batches, measure_batches
 from discreet.device import Device
@@ -245,11 +246,12 @@ class Recorder:
         """What the figures depend on besides the weights."""
         return {
             "task": self.task,
-            "quantizers": {name: str(each) for name, each in self.quantizers.items()},
+            "quantizers": {name: content_of(each) for name, each in self.quantizers.items()},
             "x_sha256": self._x.digest() if isinstance(self._x, Batches) else _digest(self._x),
             "y_sha256": _digest(self._y),
             "dtype": np.dtype(self._dtype).name,
             "torch": torch.__version__,
+            **versions_of("discreet"),
         } | self.on.to_json()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from discreet._code import code_of
 from discreet.auditing_spec.estimators import is_estimator
 from discreet.auditing_spec.fitting import check_fit
 from discreet.auditing_spec.onnx_quantized import NAMES, QuantizedUnit
@@ -15,7 +16,6 @@ from discreet.auditing_spec.panels import copies_of, counts_of, deal_parts, grou
 from discreet.auditing_spec.preparing_others import prepare_estimator, prepare_existing
 from discreet.auditing_spec.training import built_in, by_fit, units_of
 from discreet.auditing_spec.work import Prepared, Work
-from discreet.bank.code import code_of
 from discreet.bank.identity import identity
 from discreet.initial import Architecture, as_model
 from discreet.spec import AuditSpec, Loaded, Source, SpecFileError, load_data, load_model, named, recipe_of

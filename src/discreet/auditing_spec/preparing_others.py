@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet._code import code_of
 from discreet._types import Bool
 from discreet.auditing_spec.estimators import MODEL, EstimatorUnit, identity_of
 from discreet.auditing_spec.existing import FilesUnit, sha_of
@@ -28,7 +29,6 @@ from discreet.auditing_spec.panels import (
 )
 from discreet.auditing_spec.state_files import find, read_state
 from discreet.auditing_spec.work import Prepared, Unit, Work
-from discreet.bank.code import code_of
 from discreet.bank.identity import identity
 from discreet.initial import Architecture, as_model
 from discreet.runs.following import Panel

@@ -14,11 +14,12 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from discreet._code import code_of
+from discreet._content import content_of
 from discreet.backends import Backend
 from discreet.backends.keeping import make_elsewhere, moved
 from discreet.bank.assignment import Assignment, assign, draw_calibration
-from discreet.bank.code import code_of
-from discreet.bank.compress import compress, identity_of, is_calibrated
+from discreet.bank.compress import compress, is_calibrated
 from discreet.bank.identity import identity
 from discreet.bank.settings import BankSettings
 from discreet.fingerprint import fingerprints
@@ -219,7 +220,7 @@ class _Work:
             f"release/parts/models-{unit[0]}-{unit[-1]}-{variant[:40]}.safetensors",
             weights=self._weights_key(unit),
             variant=variant,
-            compressor=identity_of(settings.compressors[variant]),
+            compressor=content_of(settings.compressors[variant]),
             which=list(settings.which),
             queries=self._asked,
             task=settings.measured_as,

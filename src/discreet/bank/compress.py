@@ -14,7 +14,7 @@ from discreet.forward import Model, Stack
 from discreet.mlp import MLP
 from discreet.quantizers import Quantizer, parse, quantize_stack
 
-__all__ = ["Calibrated", "Compressor", "compress", "identity_of", "is_calibrated", "named"]
+__all__ = ["Calibrated", "Compressor", "compress", "is_calibrated", "named"]
 
 
 @runtime_checkable
@@ -22,8 +22,8 @@ class Calibrated(Protocol):
     """A compression that looks at samples.
 
     Attributes:
-        content: Text that says all its result depends on, besides the model and the samples: name, settings, version.
-            It is part of the key that stored results are found by.
+        content: Text that says all its result depends on, besides the model, the samples and the code of its class:
+            name, settings, version. It is part of the key that stored results are found by.
     """
 
     content: str
@@ -71,11 +71,6 @@ def named(variants: Mapping[str, Any] | Sequence[str]) -> dict[str, Compressor]:
 def is_calibrated(compressor: Compressor) -> bool:
     """Whether it looks at samples."""
     return isinstance(compressor, Calibrated)
-
-
-def identity_of(compressor: Compressor) -> str:
-    """Text for the key of what it makes."""
-    return compressor.content if isinstance(compressor, Calibrated) else str(compressor)
 
 
 def compress(

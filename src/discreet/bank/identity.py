@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from discreet.bank.code import code_of
+from discreet._code import code_of
 from discreet.initial import Architecture, as_model, fresh
 from discreet.mlp import MLP
 
