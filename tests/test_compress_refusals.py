@@ -199,6 +199,41 @@ def test_reference_samples_play_no_other_part(folder: Path) -> None:
         compress(spec, source, folder / "my")
 
 
+def test_an_adversary_is_not_trained_on_labels_that_nobody_knows(folder: Path) -> None:
+    (folder / "own_code.py").write_text(OWN)
+    (folder / "my.toml").write_text(
+        '[data]\nload = "own_code:data"\n[model]\nbuild = "own_code:build"\n[train]\nloss = "ce"\nepochs = 1\n'
+        '[compress]\nmethod = "kd+advreg"\ndensities = [0.5]\n'
+    )
+    spec, source = read("my.toml", CompressSpec)
+    with pytest.raises(
+        SpecFileError,
+        match=r"\[compress\] method: advreg: expected reference samples with labels, .*; set \[roles\] reference \(",
+    ):
+        compress(spec, source, folder / "my")
+    assert not (folder / "my" / "models").exists()
+
+
+def test_what_defences_refuse_is_told_before_anything_is_trained(folder: Path) -> None:
+    (folder / "my.toml").write_text(SPEC.replace('method = "set"', 'method = "kd+distil"'))
+    spec, source = read("my.toml", CompressSpec)
+    seen: list[str] = []
+    with pytest.raises(
+        SpecFileError, match=r"line 11, \[compress\] method: distil: the training learns from"
+    ):
+        compress(spec, source, folder / "my", progress=lambda what, share: seen.append(what))
+    assert seen == ["reading the data"]
+
+
+def test_a_metric_that_is_not_there_is_told_before_anything_is_trained(folder: Path) -> None:
+    (folder / "my.toml").write_text(SPEC.replace("runs = 2", 'runs = 2\nmetric = "own_table:dat"'))
+    spec, source = read("my.toml", CompressSpec)
+    with pytest.raises(
+        SpecFileError, match=r"\[compress\] metric: own_table has no 'dat'; did you mean 'data'"
+    ):
+        compress(spec, source, folder / "my")
+
+
 def test_files_of_others_are_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "my.toml").write_text(SPEC)
     (folder / "my").mkdir()

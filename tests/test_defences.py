@@ -278,8 +278,13 @@ def test_who_needs_a_teacher_or_reference_samples_says_so() -> None:
             defences.parse(name).apply(bare)
     poor = taught(roles=without_reference())
     for name in ("dmp", "advreg"):
-        with pytest.raises(ValueError, match=f"{name}: expected reference samples, which are no members"):
+        with pytest.raises(ValueError, match=f"{name}: expected reference samples.*, which are no members"):
             defences.parse(name).apply(poor)
+    unknown = taught(roles=replace(deal(120, 2, SIZES), labelled=False))
+    assert unknown.setting.roles.of(1).labelled is False
+    defences.parse("dmp").apply(unknown)
+    with pytest.raises(ValueError, match="advreg: expected reference samples with labels, as the attacker"):
+        AdvReg().apply(unknown)
 
 
 def test_bigpara_starts_from_the_teacher() -> None:

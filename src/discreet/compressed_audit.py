@@ -73,7 +73,7 @@ def _analyses(told: Plain) -> Iterator[Analysis]:
     shipped = told["shipped"]
     if shipped is not None:
         files = {each["name"]: each for each in shipped["files"] if "audit" in each}
-        weights = shipped["weights"]["parameters"]
+        weights, full = (shipped["weights"][name] for name in ("parameters", "parameters_full"))
         yield Analysis(
             FILES,
             _table(list(files), 1, roles["test"]),
@@ -81,7 +81,7 @@ def _analyses(told: Plain) -> Iterator[Analysis]:
             " audit and its test.",
             performance=tuple(_performance(files, metric, roles["test"])),
             storage=tuple(
-                Storage(name, 8 * each["bytes"] / weights, each["bytes"], bytes_full=4 * weights)
+                Storage(name, 8 * each["bytes"] / weights, each["bytes"], bytes_full=4 * full)
                 for name, each in files.items()
             ),
             attacks=tuple(_attacks(files, 1, roles["audit"])),

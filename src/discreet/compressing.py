@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from discreet import __version__, methods, shipping
+from discreet._content import content_of
 from discreet._find import bare
 from discreet.bank.code import code_of
 from discreet.bank.identity import identity
@@ -27,12 +28,12 @@ from discreet.compressing_roles import dealt
 from discreet.compressing_told import Results, covers, keep, plan, told_of, unit_of
 from discreet.compressors.safecompress import Safecompress
 from discreet.initial import Architecture
+from discreet.mlp import MLP
 from discreet.performance import check_metric
 from discreet.phase import Progress, Setting
 from discreet.recipe import Recipe
-from discreet.roles import Roles
 from discreet.sparse import Plan
-from discreet.spec import CompressSpec, Loaded, Source, load_data, load_model, recipe_of
+from discreet.spec import CompressSpec, Loaded, Source, load_data, load_model, named, recipe_of
 from discreet.store import Store
 
 __all__ = ["Job", "compress", "jobs_of"]
@@ -111,6 +112,8 @@ def compress(
     data = load_data(spec.data, source, seed=spec.compress.seed)
     spec = _suited(spec, source, spec.train.kind)
     model, narrow, notes = load_model(spec.model, source, data, spec.train.kind)
+    if isinstance(model, MLP):
+        data = data.real()  # its layers take nothing else, neither here nor in the files
     recipe, of_loss = recipe_of(spec.train, source, model, {"x": data.x[:4], "y": data.y[:4]})
     store = Store(folder)
     with store.lock():
@@ -212,14 +215,16 @@ def _prepare(
     check_reference(spec, source, data)
     sizes, roles, notes = dealt(spec, source, data)
     x, y, attribute = data.x, data.y, data.attribute
-    if data.reference is not None:  # behind all others, with labels that nothing reads
+    if data.reference is not None:  # behind all others, with labels that nothing may read
         many = len(data.reference)
         places = np.tile(np.arange(len(x), len(x) + many), (own.runs, 1))
-        roles = Roles(roles.fit, roles.loop, roles.audit, roles.validation, roles.test, places)
+        roles = replace(roles, reference=places, labelled=False)
         x = torch.cat([x, data.reference.to(x.dtype)])
         y = torch.cat([y, y[:1].expand(many, *y.shape[1:])])
         attribute = None if attribute is None else np.concatenate([attribute, attribute[:1].repeat(many)])
     include, exclude = own.include or None, own.exclude
+    if ":" in own.metric and (note := named(own.metric, source, "compress", "metric").note):
+        notes += (note,)
 
     def setting(density: float) -> Setting:
         try:
@@ -249,7 +254,7 @@ def _prepare(
         "recipe": spec.train.to_json(),
         "loss": code_of(recipe.loss) if spec.train.own else "",
         "seed": own.seed,
-        "metric": own.metric,
+        "metric": content_of(own.metric),
         "patterns": [None if include is None else list(include), list(exclude)],
         "versions": {"discreet": __version__, "torch": torch.__version__},
     }

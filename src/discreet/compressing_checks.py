@@ -38,6 +38,7 @@ _PLACES = {
     "x": ("data", "load"),
 }
 _HINTS = {
+    "expected reference samples with labels": "; set [roles] reference (those that load returns have none)",
     "expected reference samples": "; set [roles] reference, or let load return reference",
     "its hidden widths multiplied": "; let build take an argument width",
 }

@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from discreet import methods
+from discreet._content import content_of
 from discreet._find import bare
 from discreet.artefacts import ArtefactError
 from discreet.artefacts._file import dump, read
@@ -73,7 +74,7 @@ def key_of(work: Work, job: Job) -> str:
     if job not in work.keys:  # all data are hashed for it
         work.keys[job] = work.store.key(
             f"models/{bare(job.method)}-{job.density:g}.safetensors",
-            method=job.method,
+            method=content_of(job.method),
             density=job.density,
             **{name: value for name, value in work.content.items() if name != "sizes"},
         )
@@ -82,7 +83,8 @@ def key_of(work: Work, job: Job) -> str:
 
 def audit_key(work: Work, job: Job) -> str:
     """Where the audit of a unit's models is kept."""
-    return work.store.key("audits/unit.json", model=key_of(work, job), tests=list(work.spec.safety.audit))
+    tests = [content_of(test) for test in work.spec.safety.audit]
+    return work.store.key("audits/unit.json", model=key_of(work, job), tests=tests)
 
 
 def trained(work: Work, setting: Setting, job: Job, progress: Progress) -> Outcome:

@@ -16,7 +16,7 @@ from discreet.phase import Outcome, Progress, Setting
 from discreet.planned import save_plan
 from discreet.release_audit import assess, less
 from discreet.report.compressed import compressed
-from discreet.shipping import Shipped, void
+from discreet.shipping import Shipped, count_parameters, void
 
 __all__ = ["SCHEMA", "Results", "covers", "keep", "plan", "told_of", "unit_of"]
 
@@ -81,7 +81,7 @@ def unit_of(
         aside.write_text(dumps(found.to_json()), "utf-8")
 
     audit = json.loads(work.store.make(audit_key(work, job), write).read_text("utf-8"))
-    weights = sum(value[0].numel() for value in outcome.params.values())
+    weights = count_parameters(outcome.model)
     used = weights - sum(int((~mask[0]).sum()) for mask in outcome.masks.values())
     unit = {
         **asdict(job),
@@ -89,6 +89,7 @@ def unit_of(
         "spent": outcome.spent,
         "parameters": weights,
         "used": used,
+        "parameters_full": count_parameters(setting.model),
         "notes": list(outcome.notes),
         "epsilon": None if outcome.epsilon is None else list(outcome.epsilon),
         "audit": audit,

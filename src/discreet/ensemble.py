@@ -119,7 +119,7 @@ class Ensemble:
             for name, mask in self._inward(self.masks, group.rows).items()
         }
         for stack in (group.params, *group.moments.values()):
-            _multiply(stack, masks)
+            _close(stack, masks)
         first = (epoch.number - 1) * -(-epoch.samples.shape[1] // epoch.batch_size) + 1
         step = step_of(self.recipe, epoch.number)
         for count, gradients in enumerate(self.choice.path.steps(group.params, own), first):
@@ -153,6 +153,13 @@ class Ensemble:
             for name, value in stack.items():
                 made[name][rows] = value.mT if name in self.choice.path.transposed else value
         return made
+
+
+def _close(stack: Mapping[str, Tensor], masks: Stack) -> None:
+    """Put 0 where a mask is 0; a product would leave -0.0 of what was below 0."""
+    for name, mask in masks.items():
+        if name in stack:
+            stack[name].masked_fill_(mask == 0, 0)
 
 
 def _multiply(stack: Mapping[str, Tensor], masks: Stack) -> None:

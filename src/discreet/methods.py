@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from discreet import _find, compressors, defences
 from discreet._find import SpecError
 from discreet.phase import Compressor, Defence, Outcome, Progress, Setting
+from discreet.untrained import check_defences
 
 __all__ = ["Method", "SpecError", "check", "fit", "parse"]
 
@@ -54,7 +55,7 @@ def parse(spec: str | Method) -> Method:
 
 
 def check(method: str | Method, setting: Setting) -> None:
-    """Refuse a setting that lacks what a method needs, before anything is trained.
+    """Before anything is trained, refuse a setting without what a method needs, or defences that exclude each other.
 
     Args:
         method: A method or its string.
@@ -62,13 +63,14 @@ def check(method: str | Method, setting: Setting) -> None:
 
     Raises:
         SpecError: As ``parse``.
-        ValueError: Naming what is missing.
+        ValueError: Naming what is missing, or the defence.
     """
     found = parse(method)
     for part in (found.compressor, *found.defences):
         own = getattr(part, "check", None)
         if own is not None:
             own(setting)
+    check_defences(found.compressor, found.defences, setting)
 
 
 def fit(method: str | Method, setting: Setting, *, progress: Progress | None = None) -> Outcome:

@@ -27,7 +27,7 @@ class Sizes:
         audit: The same for the final audit.
         validation: Non-members on whom candidates' task performance is compared.
         test: Non-members on whom the final task performance is measured.
-        reference: Non-members without labels, for defences that distil.
+        reference: Non-members that no other part uses, for defences.
 
     Raises:
         ValueError: A size that is too small, or more members attacked than there are.
@@ -97,7 +97,8 @@ class Roles:
         audit: Of the final attack; nothing else sees its non-members, and its members only train.
         validation: Task performance of candidates.
         test: Task performance at the end.
-        reference: Unlabelled samples for distillation; [run, 0] if there are none.
+        reference: Samples for defences; [run, 0] if there are none.
+        labelled: Whether the labels of ``reference`` are known; if not, nothing may read them.
 
     Raises:
         ValueError: Runs differ in number, a sample plays two parts of one run, or an attacked member is none.
@@ -109,6 +110,7 @@ class Roles:
     validation: Int[np.ndarray, "_run validation"]
     test: Int[np.ndarray, "_run test"]
     reference: Int[np.ndarray, "_run reference"]
+    labelled: bool = True
 
     def __post_init__(self) -> None:
         for name, places in self.parts():
@@ -138,6 +140,7 @@ class Roles:
             self.validation[at],
             self.test[at],
             self.reference[at],
+            self.labelled,
         )
 
     def parts(self) -> Iterator[tuple[str, np.ndarray]]:

@@ -29,14 +29,14 @@ from discreet.artefacts import (
     save_onnx,
     save_sparse,
 )
-from discreet.initial import as_model
+from discreet.initial import Architecture, as_model
 from discreet.mlp import MLP
 from discreet.phase import Outcome, Setting
 from discreet.release_audit import Assessment, assess, assess_answers, check_tests
 from discreet.sparse import dead_units
 from discreet.spec.sections import Export
 
-__all__ = ["FILES", "RUN", "Shipped", "module_of", "one_run", "ship", "void"]
+__all__ = ["FILES", "RUN", "Shipped", "count_parameters", "module_of", "one_run", "ship", "void"]
 
 FILES = (
     "model.sparse.safetensors",
@@ -56,7 +56,7 @@ class Shipped:
 
     Attributes:
         files: For each file its form, name, bytes, and what is measured of the model that is read back.
-        weights: Maskable weights, how many are in use, and units without any.
+        weights: Maskable weights, how many are in use, units without any; parameters of this model and the big one.
         notes: What was left out, and why; what changes outputs.
         speed: Latencies on this machine, which no other run gives again.
     """
@@ -138,7 +138,7 @@ def _written(
             f"{export.quantizer}: the model is dense; quantize model.safetensors by discreet quantize"
         )
     runtime = _onnx(folder, own, module, tests, files, notes) if "onnx" in export.formats else None
-    weights, slim = _weights(outcome, state, masks)
+    weights, slim = _weights(own, outcome, state, masks)
     x = own.x[torch.from_numpy(own.roles.test[0])]
     speed = _speed(module, masks, runtime, slim, x, export.batch_sizes) if export.batch_sizes else {}
     return Shipped(tuple(files), weights, tuple(notes), speed)
@@ -172,6 +172,21 @@ def module_of(outcome: Outcome, state: Mapping[str, Tensor]) -> nn.Module:
         for name, value in state.items():
             own[name].copy_(value)
     return module.eval()
+
+
+def count_parameters(model: Architecture) -> int:
+    """How many numbers a model learns; its buffers are not among them.
+
+    Example:
+        >>> count_parameters(nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)))
+        44
+    """
+    built = as_model(model)
+    return (
+        built.parameters
+        if isinstance(built, MLP)
+        else sum(parameter.numel() for parameter in built.parameters())
+    )
 
 
 def _containers(
@@ -261,13 +276,14 @@ def _onnx(
 
 
 def _weights(
-    outcome: Outcome, state: Mapping[str, Tensor], masks: Mapping[str, Tensor]
+    own: Setting, outcome: Outcome, state: Mapping[str, Tensor], masks: Mapping[str, Tensor]
 ) -> tuple[dict[str, Any], nn.Module | None]:
     """Counts; and the network without units that do nothing, where there are any and it can be made."""
     weights: dict[str, Any] = {
         "maskable": sum(mask.numel() for mask in masks.values()),
         "used": sum(int(mask.sum()) for mask in masks.values()),
-        "parameters": sum(value.numel() for value in state.values()),
+        "parameters": count_parameters(outcome.model),
+        "parameters_full": count_parameters(own.model),
         "dead": {
             name: int(many[0]) for name, many in dead_units({n: m[None] for n, m in masks.items()}).items()
         },

@@ -72,9 +72,10 @@ def compress(
     if init:
         _init(path)
         return
-    from discreet.spec import CalledError, CompressSpec, read
+    from discreet.spec import CalledError, CompressSpec, importable, read
 
-    spec, source = read(path, CompressSpec)
+    with importable(path.resolve().parent):  # methods of one's own are made while it is read
+        spec, source = read(path, CompressSpec)
     if time_budget is not None:
         from dataclasses import replace
 
@@ -82,7 +83,6 @@ def compress(
     where = folder or Path(path.stem)
     output.check_folder(where)
     from discreet.compressing import compress as run
-    from discreet.spec import importable
 
     try:
         with importable(source.folder), output.progress() as progress:
@@ -113,7 +113,7 @@ def _show(told: Mapping[str, Any]) -> None:
     rows = [
         (
             bare(unit["method"]) + (" (candidates at random)" if unit["part"] == "random" else ""),
-            number(unit["used"] / unit["parameters"]),
+            number(unit["used"] / unit["parameters_full"]),
             _interval(unit["audit"]["task"]),
             _interval(unit["audit"]["mia"]),
             _interval(unit["audit"]["tm"]),

@@ -67,7 +67,7 @@ class AdvReg:
         return False
 
     def check(self, setting: Setting) -> None:
-        """Refuse a setting without classes or without reference samples.
+        """Refuse a setting without classes, or without reference samples whose labels are known.
 
         Raises:
             ValueError: Saying which.
@@ -76,8 +76,12 @@ class AdvReg:
             raise ValueError(f"advreg: expected a task with classes (bce or ce), got {setting.kind}")
         if not setting.roles.reference.shape[1]:
             raise ValueError(
-                "advreg: expected reference samples, which are no members, to train the attacker on; the roles deal"
-                " none"
+                "advreg: expected reference samples with labels, which are no members, to train the attacker on; the"
+                " roles deal none"
+            )
+        if not setting.roles.labelled:
+            raise ValueError(
+                "advreg: expected reference samples with labels, as the attacker reads them; those given have none"
             )
 
     def apply(self, phase: Phase) -> Phase:

@@ -65,7 +65,7 @@ def _head(told: Plain) -> Markup:
     facts = (
         ("Task performance", _estimate(first["audit"]["task"])),
         ("Attack accuracy", _estimate(first["audit"]["mia"])),
-        ("Weights in use", percent(first["used"] / first["parameters"])),
+        ("Weights in use", percent(first["used"] / first["parameters_full"])),
         ("Runs", whole(told["spec"]["compress"]["runs"])),
     )
     title = node(
@@ -185,7 +185,7 @@ def _worth(told: Plain) -> Markup:
     rows = [
         (
             node("code", mark.name),
-            percent(unit["used"] / unit["parameters"]),
+            percent(unit["used"] / unit["parameters_full"]),
             _estimate(unit["audit"]["task"]),
             _estimate(unit["audit"]["mia"]),
             _estimate(unit["audit"]["tm"]),
@@ -324,6 +324,7 @@ def _reading(told: Plain) -> Markup:
         " rates at few false alarms show.",
         "Attackers learn on one half of the audit's records and are judged on the other. No other part of the work"
         " saw its non-members.",
+        "Weights in use are a share of the big model's parameters, also for a small model that uses all of its own.",
         "An interval is a t interval over runs, which differ in records and seeds; differences are taken run by run."
         " Where an interval of a difference holds 0, nothing is claimed.",
         "None of this is a guarantee. Only a method with an epsilon has one"

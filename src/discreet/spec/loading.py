@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from discreet._types import Float, Int, Num
+from discreet._types import Bool, Float, Int, Num
 from discreet.initial import Architecture
 from discreet.mlp import MLP
 from discreet.spec._errors import CalledError, SpecFileError
@@ -41,13 +41,18 @@ class Loaded:
         notes: What a reader must know.
     """
 
-    x: Num[Tensor, " sample *rest"]
+    x: Num[Tensor, " sample *rest"] | Bool[Tensor, " sample *rest"]
     y: Num[Tensor, " sample *target"]
     group: Int[np.ndarray, " sample"] | None = None
     attribute: np.ndarray | None = None
-    reference: Num[Tensor, " row *rest"] | None = None
+    reference: Num[Tensor, " row *rest"] | Bool[Tensor, " row *rest"] | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def real(self) -> Loaded:
+        """The same with inputs that are real numbers (float32), as linear layers take them."""
+        reference = None if self.reference is None else self.reference.float()
+        return replace(self, x=self.x.float(), reference=reference)
 
     def drawn(self, samples: int, seed: int) -> Loaded:
         """So many samples at random, in their order; whole groups may be cut."""

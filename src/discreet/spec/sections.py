@@ -60,7 +60,7 @@ class Data:
     Attributes:
         load: "tab20", "fashion", "adult" or "b3db", or the dotted path of a function that returns a torch Dataset,
             inputs and labels, or a dict with x, y and, if there are any, group (samples of one group stay together),
-            attribute (a private one, for tests that infer it) and reference (inputs without labels).
+            attribute (a private one, for tests that infer it) and reference (inputs without labels, for dmp).
         samples: Use so many, drawn at random; 0 for all.
         options: Arguments for that function, by name.
     """
@@ -84,7 +84,8 @@ class Roles:
         audit: Members, and as many non-members, of the final audit; 25 %.
         validation: On whom candidates' task performance is compared; 10 %.
         test: On whom the final task performance is measured; 15 %.
-        reference: Samples whose labels are thrown away, for distillation; none unless given here or by the data.
+        reference: For dmp, which does not look at their labels, and for advreg, which does: samples that nothing else
+            uses; none unless given here. Those that load returns instead have no labels.
     """
 
     fit: int = 0

@@ -89,7 +89,7 @@ def _try(loss: Named, model: Architecture, x: Num[Tensor, " sample *rest"], y: T
     module = built.module() if isinstance(built, MLP) else built
     was = module.training
     with torch.no_grad():
-        outputs = module.eval()(x)
+        outputs = module.eval()(x.float() if isinstance(built, MLP) else x)
     module.train(was)
     outputs = (outputs[:, None] if outputs.ndim == 1 else outputs).requires_grad_()
     call = Named(lambda: loss.function(outputs, y), loss.path, loss.where)
