@@ -18,11 +18,13 @@ import pytest
 from discreet.audit import Audit
 from discreet.auditing_language import Texted, audit_language, deal_texts
 from discreet.cli import entry
+from discreet.llm import trajectory as trajectories
 from discreet.llm.encoding import encode
 from discreet.llm.model import load
 from discreet.llm.texts import Texts
 from discreet.records import Record, read_all
 from discreet.report.model_card import privacy
+from discreet.runs.units import do_units
 from discreet.studies.language_plan import LanguageScale
 from discreet.studies.language_tuning import tune
 from tests import llm
@@ -48,8 +50,11 @@ def written(path: Path, texts: Sequence[str]) -> Path:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fine_tuned(tmp_path_factory.mktemp("language"))
+
+
+def fine_tuned(place: Path) -> Path:
     """A model, the checkpoints of its fine-tuning, its training file and other texts."""
-    place = tmp_path_factory.mktemp("language")
     llm.module("qwen2").save_pretrained(place / "base")
     llm.tokenizer().save_pretrained(place / "base")
     members = sentences(48, 0)
@@ -325,6 +330,26 @@ def test_what_is_refused(
     error = capsys.readouterr().err
     assert words in error
     assert "Traceback" not in error
+
+
+def test_one_working_copy_unless_more_are_asked_for(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each worker has a copy of the linear layers, so that a core each could be more than memory holds."""
+    asked: list[int] = []
+
+    def spy(*given: Any, workers: int, **more: Any) -> Any:
+        asked.append(workers)
+        return do_units(*given, workers=workers, **more)
+
+    monkeypatch.setattr(trajectories, "do_units", spy)
+    files = {"hf": "base", "adapter": "out", "members": "members.jsonl", "nonmembers": "others.jsonl"}
+    words = [word for name, file in files.items() for word in (f"--{name}", str(place / file))]
+    words += ["--quantizer", "full", "--attack", "loss"]
+    assert entry.run(["audit", *words, "--folder", str(tmp_path / "one")]) == 0
+    assert asked == [1, 1]
+    assert entry.run(["audit", *words, "--folder", str(tmp_path / "more"), "--workers", "3"]) == 0
+    assert asked == [1, 1, 3, 3]
 
 
 def test_options_that_need_hf(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

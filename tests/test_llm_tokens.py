@@ -162,6 +162,41 @@ def test_a_distribution_on_few_tokens_has_its_exact_deviation() -> None:
     assert rank.tolist() == [0, 0, 1]
 
 
+class Sure(Odd):
+    """A model that rules one token out."""
+
+    word = 0
+
+    def forward(self, **given: object) -> object:
+        found = self.inner(**given)
+        found.logits[..., self.word] = -torch.inf
+        return found
+
+
+def test_a_token_that_is_ruled_out_and_there_is_refused_as_in_a_loss() -> None:
+    model = llm.base()
+    encoded = encode(llm.texts(4), model)
+    sure = Sure(model.module)
+    sure.word = int(encoded.window(2)[-1])
+    for measure in (token_signals, losses):
+        with pytest.raises(
+            LanguageModelError, match=r"not finite for \d+ of \d+ tokens, first in text \d \(id 't"
+        ):
+            measure(sure, encoded)
+    logits = torch.tensor([[0.0, 0.0, -torch.inf], [0.0, 0.0, -torch.inf]])
+    logp, mean, std, rank = under_test._statistics(logits, torch.tensor([2, 1])).numpy()
+    np.testing.assert_allclose(logp, [-np.inf, np.log(0.5)], atol=1e-7)
+    np.testing.assert_allclose([mean, std, rank], [[np.log(0.5)] * 2, [0, 0], [2, 0]], atol=1e-7)
+
+
+def test_a_prediction_without_any_token_is_not_finite() -> None:
+    logits = torch.zeros(2, 5)
+    logits[1] = -torch.inf
+    found = under_test._statistics(logits, torch.tensor([3, 3]))
+    assert torch.isfinite(found[:, 0]).all()
+    assert not torch.isfinite(found[0, 1])
+
+
 def test_sigma_does_not_cancel_where_the_mean_is_large() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(size=(4, 60_000)) * 1e-3

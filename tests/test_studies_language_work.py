@@ -68,3 +68,13 @@ def test_a_run_is_known_by_its_texts_and_what_of_them_counts(work: _Work) -> Non
     keys = {own.key, work._tuning(2).key, *(other._tuning(0).key for other in others)}
     assert len(keys) == 2 + len(others)
     assert replace(work, workers=2)._tuning(0).key == own.key
+
+
+def test_losses_before_fine_tuning_are_kept_by_precision(work: _Work) -> None:
+    texts = work.encoded.take(np.arange(12))
+    half = replace(work.base, module=llm.module().bfloat16())
+    found = work._before(texts)
+    assert not np.array_equal(
+        found, replace(work, base=half, scale=replace(SCALE, dtype="bfloat16"))._before(texts)
+    )
+    assert np.array_equal(found, work._before(texts))

@@ -10,8 +10,12 @@ from typing import Any
 
 from discreet.audit import Audit
 from discreet.records import Record, RecordError, read_all
+from discreet.store import content_hash
 
-__all__ = ["release_of"]
+__all__ = ["CONTENT", "content_of", "release_of"]
+
+CONTENT = "release record"
+"""The setting that says which content the release record of an audit has, where several may lie beside each other."""
 
 _SHIPPED = "shipped checkpoint by run"
 
@@ -19,8 +23,8 @@ _SHIPPED = "shipped checkpoint by run"
 def release_of(folder: Path, audit: Audit) -> tuple[Record, tuple[str, ...]]:
     """Read ``release/*.safetensors``, leaving out what other settings left there.
 
-    Where the audit says which checkpoint of which run was shipped, and with which settings, only such records
-    are taken.
+    Where the audit says which checkpoint of which run was shipped, with which settings and with which content, only
+    such records are taken.
 
     Returns:
         The record, and the SHA-256 of each file it was read from.
@@ -47,9 +51,18 @@ def release_of(folder: Path, audit: Audit) -> tuple[Record, tuple[str, ...]]:
     return replace(record, source=""), tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths)
 
 
+def content_of(record: Record) -> str:
+    """A hash of everything that a record holds."""
+    rows = {"run": record.run, "step": record.step, "variant": record.variant, "sample": record.sample}
+    flags = {"member": record.member, "calibration": record.calibration}
+    axes = {name: list(each) for name, each in record.axes.items()}
+    return content_hash({**rows, **flags, "signals": record.signals, "axes": axes, "about": record.about})
+
+
 def _belongs(record: Record, shipped: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
     told = record.about.get("settings", {})
     alike = all(settings[name] == value for name, value in told.items() if name in settings)
+    alike &= told.get(CONTENT) == settings.get(CONTENT)
     return alike and all(
         shipped.get(run) == step for run, step in zip(record.run, record.step.tolist(), strict=True)
     )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
+from discreet._types import Bool
+from discreet._words import whole
 from discreet.llm._variants import parse_variants
 from discreet.llm.encoding import Encoded, encode
 from discreet.llm.model import LanguageModel
 from discreet.llm.texts import TextError, Texts, apart, joined, read_texts
+from discreet.records.laws import longest_text
 
 __all__ = ["Dealt", "Texted", "check_dealt", "deal_texts"]
 
@@ -72,10 +76,13 @@ class Dealt:
 def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
     """Read the texts, leave out what is on both sides, and deal the non-members out.
 
+    A non-member that comes to the tokens of a member, as the two may once they are cut, is left out too: what the
+    model says of it is what it says of the member.
+
     The texts of ``judged`` are known by side and line of the file, such as ``"members, line 3"``.
 
     Raises:
-        TextError: The texts cannot be used, or too few are left of either side.
+        TextError: The texts cannot be used, are too long for a record, or too few are left of either side.
     """
     columns = {"prompt": texted.prompt, "answer": texted.answer}
     members, others = read_texts(texted.members, **columns), read_texts(texted.nonmembers, **columns)
@@ -92,11 +99,16 @@ def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
         others = others.take(np.sort(order[size:]))
     calibrating = aside if texted.calibration is None else read_texts(texted.calibration, **columns)
     others = _some(others, texted.most, generator)
+    both = _named(members, others)
+    judged = encode(both, base, mask_prompt=texted.mask_prompt, on_long=texted.on_long)
+    long = {name: judged.counts.get(name, 0) for name in ("split", "cut")}
+    seen = _as_members(judged, len(members))
+    if seen.any():
+        both, judged, others = both.take(~seen), judged.take(~seen), others.take(~seen[len(members) :])
     for path, kept, what in ((texted.members, members, "members"), (texted.nonmembers, others, "no members")):
         if len(kept) < 2:
             raise TextError(f"{path}: expected at least 2 texts that are {what}, got {len(kept)}")
-    both = _named(members, others)
-    judged = encode(both, base, mask_prompt=texted.mask_prompt, on_long=texted.on_long)
+    _check_room(both, judged)
     member = np.arange(len(both)) < len(members)
     public = np.zeros(len(both), bool)
     if len(others) >= _FEW:
@@ -116,7 +128,8 @@ def deal_texts(base: LanguageModel, texted: Texted, seed: int) -> Dealt:
         "texts that also calibrate, not judged for quantizers that look at texts": both_ways,
         "texts on both sides, left out": left["shared"],
         "repeats, left out": left["repeated_members"] + left["repeated_nonmembers"],
-        **{f"texts that were {name}": n for name in ("split", "cut") if (n := judged.counts.get(name, 0))},
+        **({"non-members with the tokens of a member, left out": int(seen.sum())} if seen.any() else {}),
+        **{f"texts that were {name}": count for name, count in long.items() if count},
     }
     return Dealt(evaluation, judged, member, public, calibration, trained, counts, both.prompt)
 
@@ -135,6 +148,34 @@ def check_dealt(dealt: Dealt, variants: Sequence[str]) -> None:
                     f"variant {name!r} looks at calibration texts, which leaves {left} {what} to judge it by, and"
                     " expected are at least 2: give more texts, or others to calibrate with (calibration)"
                 )
+
+
+def _as_members(judged: Encoded, members: int) -> Bool[np.ndarray, " sample"]:
+    """Which texts, the members being the first, are non-members of the very tokens of a member."""
+    bounds = judged.bounds[np.searchsorted(judged.owner, np.arange(len(judged) + 1))]
+    tokens = [judged.tokens[begin:end].tobytes() for begin, end in pairwise(bounds.tolist())]
+    known = set(tokens[:members])
+    return np.array([at >= members and each in known for at, each in enumerate(tokens)], bool)
+
+
+def _check_room(both: Texts, judged: Encoded) -> None:
+    """Refuse what a record could not hold once everything is measured."""
+    most = longest_text(len(both))
+    for what, texts in (("text", judged.text), ("prompt", both.prompt)):
+        sizes = [len(text) for text in texts]
+        longest = int(np.argmax(sizes))
+        if sizes[longest] > most:
+            raise TextError(
+                f"{both.where[longest]}: its {what} has {whole(sizes[longest])} characters, but expected are at most"
+                f" {whole(most)} where {whole(len(both))} texts are judged, since each takes the room of the longest:"
+                f" shorten it{', cut long texts (on_long, --on-long cut)' * (what == 'text')} or leave it out, or"
+                " judge fewer (most, --most)"
+            )
+        ended = next((at for at, text in enumerate(texts) if text.endswith("\0")), None)
+        if ended is not None:
+            raise TextError(
+                f"{both.where[ended]}: its {what} ends in a NUL character, which a record cannot hold"
+            )
 
 
 def _check_alike(members: Texts, others: Texts, texted: Texted) -> None:

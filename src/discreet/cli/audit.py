@@ -89,7 +89,13 @@ def audit(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option("--workers", min=1, show_default=False, help="Cores to use; all of them if not given."),
+        typer.Option(
+            "--workers",
+            min=1,
+            show_default=False,
+            help="Cores to use; all of them if not given. With --hf: variants measured side by side, a core each and"
+            " each with a copy of the linear layers in memory; one if not given.",
+        ),
     ] = None,
     backend: Annotated[
         str,

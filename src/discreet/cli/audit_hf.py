@@ -75,7 +75,6 @@ def audit_hf(
 
     output.check_folder(folder)
     from discreet.auditing_language import VARIANTS, Texted, audit_language
-    from discreet.backends._cores import available
 
     wanted = [spec for text in quantizers or () for spec in split_specs(text, "--quantizer")] or list(
         VARIANTS
@@ -105,7 +104,7 @@ def audit_hf(
             trust_remote_code=trust_remote_code,
             dtype="bfloat16" if precision == "mixed" else "float32",
             device=device or "cpu",
-            workers=workers or (available() if device in (None, "cpu") else 1),
+            workers=workers,
             progress=progress,
         )
     output.say(*(f"{name}: {count:,}" for name, count in found.data.counts.items() if count))

@@ -37,7 +37,7 @@ class Encoded:
         text: What is scored of each text, as the text was before tokenization; of those that were cut, what is left.
         counts: How many texts there are, and how many of them were ``cut`` or ``split``; of those that were
             cut, how many tokens are not scored (``tokens_cut``).
-        about: How it was made: ``tokenizer`` (hash), ``mask_prompt``, ``on_long``, ``context``, ``end``.
+        about: How it was made: ``model`` (``LanguageModel.sha``), ``mask_prompt``, ``on_long``, ``context``, ``end``.
         whole: A hash of all tokens of each text, prompt and all, before anything was cut off.
     """
 

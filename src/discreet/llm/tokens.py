@@ -60,8 +60,10 @@ def token_signals(
     """Measure every scored token.
 
     Texts of like length share a batch, padded behind; results are in the order of the texts. Beside the
-    decoder's own, memory is that of 2^24 logits, whatever the vocabulary and the length of the texts. A batch
-    of one gives what a large batch gives within 1e-4 in float32 (matrix products round differently).
+    decoder's own, memory is that of 2^24 logits, whatever the vocabulary and the length of the texts; except of a
+    model whose head cannot be told from its decoder (``hidden_and_head`` gives None): it makes the logits of whole
+    texts, so that memory is that of the vocabulary times the longest text at least. A batch of one gives what a
+    large batch gives within 1e-4 in float32 (matrix products round differently).
 
     Args:
         model: A model; its device and type are used.
@@ -69,7 +71,8 @@ def token_signals(
         batch_tokens: At most so many tokens in a batch, padding included, or one text.
 
     Raises:
-        LanguageModelError: Logits that are not finite; the text is named.
+        LanguageModelError: Log-probabilities that are not finite, as of a token that the model rules out; the text is
+            named.
     """
     logp, mean, std, rank = _visit(model, encoded, _statistics, 4, batch_tokens)
     single = [values.astype(np.float32) for values in (logp, mean, std)]
@@ -191,6 +194,17 @@ def _statistics(
 
 
 def _statistics_of(z: Float[Tensor, "position vocabulary"], target: Int[Tensor, " position"]) -> Tensor:
+    found = _moments(z, target)
+    if bool(torch.isfinite(found).all()) or not bool(torch.isneginf(z).any()):
+        return found
+    # tokens that cannot occur have no share in any sum, but 0 times infinity is no number
+    found = _moments(z.clamp(min=z.amax(1, keepdim=True) - 1e4), target)
+    ruled_out = torch.isneginf(z.gather(1, target[:, None])[:, 0])
+    found[0, ruled_out] = -torch.inf  # as in a loss: such a token is there all the same
+    return found
+
+
+def _moments(z: Float[Tensor, "position vocabulary"], target: Int[Tensor, " position"]) -> Tensor:
     own, top = z.gather(1, target[:, None]), z.amax(1, keepdim=True)
     room = torch.empty_like(z)
     rank = torch.gt(z, own, out=room).sum(1)
@@ -201,9 +215,6 @@ def _statistics_of(z: Float[Tensor, "position vocabulary"], target: Int[Tensor, 
     # sigma from what is left after the mean is taken off, since a difference of squares would cancel
     away -= mean[:, None].to(away.dtype)
     variance = torch.linalg.vecdot(share.mul_(away), away).double()
-    if not bool(torch.isfinite(variance).all()) and bool(torch.isneginf(z).any()):
-        # tokens that cannot occur have no share in any sum, but 0 times infinity is no number
-        return _statistics_of(z.clamp(min=top - 1e4), target)
     logp = (own - top).double()[:, 0] - log_total
     return torch.stack([logp, mean - log_total, variance.clamp_(min=0).sqrt_(), rank.double()])
 

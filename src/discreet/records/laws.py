@@ -20,6 +20,7 @@ __all__ = [
     "check_sizes",
     "ids",
     "labels",
+    "longest_text",
     "plain_json",
     "quoted",
     "repeated",
@@ -31,6 +32,7 @@ __all__ = [
 
 OFFSETS = "offsets"  # the signal that says where each sample's tokens begin and end
 _BLOCK = 1 << 20
+_ROOM = 1 << 29  # characters of all texts of a signal, each as long as the longest: 2 GiB
 
 
 class RecordError(ValueError):
@@ -122,6 +124,16 @@ def repeated(values: np.ndarray) -> Any:
     return ordered[again[0]] if again.size else None
 
 
+def longest_text(count: int) -> int:
+    """How many characters the longest of so many texts may have, since in a record all take as much room.
+
+    Example:
+        >>> longest_text(1 << 20)
+        512
+    """
+    return _ROOM // max(count, 1)
+
+
 def _text(values: np.ndarray, field: str) -> np.ndarray:
     """Return text as narrow fixed-width unicode; refuse what NumPy would change or could not hold."""
     if values.dtype.kind == "O":
@@ -132,7 +144,7 @@ def _text(values: np.ndarray, field: str) -> np.ndarray:
             if item.endswith("\0"):
                 raise RecordError(f"{field} {quoted(item)} ends in a NUL character, which NumPy text drops")
     width = int(np.char.str_len(values).max(initial=0)) if values.dtype.kind == "U" else _longest(values)
-    if width * values.size > 1 << 29:
+    if width > longest_text(values.size):
         raise RecordError(
             f"{field}: {values.size} texts of up to {width} characters take {width * values.size >> 28} GiB"
             " as fixed-width text; give shorter ones"

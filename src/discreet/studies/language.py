@@ -243,7 +243,12 @@ class _Work:
     def _before(self, encoded: Encoded) -> np.ndarray:
         """Losses under the model before fine-tuning."""
         key = self.store.key(
-            "release/before.safetensors", base=self.base.sha, texts=encoded.sha, versions=_versions()
+            "release/before.safetensors",
+            base=self.base.sha,
+            dtype=self.scale.dtype,
+            device=self.scale.device,
+            texts=encoded.sha,
+            versions=_versions(),
         )
 
         def write(aside: Path) -> None:
