@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -472,3 +473,72 @@ def test_a_killed_bank_goes_on(tmp_path: Path) -> None:
     subprocess.run([*command, tmp_path / "killed", here], check=True, timeout=300)
     for path in (tmp_path / "whole" / "release").glob("*.safetensors"):
         assert path.read_bytes() == (tmp_path / "killed" / "release" / path.name).read_bytes()
+
+
+OWN = """
+from dataclasses import dataclass
+
+import torch
+
+from discreet.quantizers import Multiples
+from discreet.quantizers._fields import Scaled
+
+
+@dataclass(frozen=True)
+class Mine(Scaled):
+    @property
+    def levels(self):
+        return 3
+
+    def encode(self, groups):
+        return Multiples((2 * groups).round().clamp(-1, 1), 1, zero=True)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    content: str = "mine/1"
+
+    def calibrate(self, model, x, y):
+        return {name: 1.0 * value.sign() for name, value in model.named_parameters()}
+"""
+
+
+def test_what_compresses_is_known_by_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    x, y = data(24)
+
+    def made(code: str) -> Record:
+        sys.modules.pop("own_compressors", None)
+        (tmp_path / "own_compressors.py").write_text(code)
+        importlib.invalidate_caches()
+        own = importlib.import_module("own_compressors")
+        variants = {"named": "own_compressors:Mine", "given": own.Mine(), "calibrated": own.Fitted()}
+        plan = replace(
+            PLAN, models=2, variants=variants, recipe=Recipe(epochs=2), calibration=2, which=("loss",)
+        )
+        return bank(tmp_path / "run", plan, x, y)
+
+    first = made(OWN)
+    kept = times(tmp_path / "run", "release/parts")
+    assert made(OWN) == first
+    assert times(tmp_path / "run", "release/parts") == kept
+    other = made(OWN.replace("(2 * groups)", "(9 * groups)").replace("1.0 *", "3.0 *"))
+    for variant in first.variants:
+        assert not np.array_equal(
+            first.signals["loss"][first.rows(variant)], other.signals["loss"][other.rows(variant)]
+        ), variant
+    sys.modules.pop("own_compressors")
+
+
+def test_libraries_that_quantize_are_part_of_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = data(24)
+    plan = replace(PLAN, models=2, variants=("uniform(bits=3)",), recipe=Recipe(epochs=2))
+    bank(tmp_path, plan, x, y)
+    bank(tmp_path, plan, x, y)
+    assert len(times(tmp_path, "release/parts")) == 1
+    monkeypatch.setattr(type(plan.compressors["uniform(bits=3)"]), "made_by", "other 2.0", raising=False)
+    bank(tmp_path, plan, x, y)
+    assert len(times(tmp_path, "release/parts")) == 2
+    assert len(times(tmp_path, "weights")) == 1

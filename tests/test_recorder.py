@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 import signal
 import subprocess
@@ -171,6 +172,48 @@ def test_a_recorder_goes_on_with_the_steps_in_its_folder(tmp_path: Path) -> None
     for step in range(4):
         mended.step_stack(step, stacks[step])
     assert mended.record() == whole.record()
+
+
+OWN = """
+from dataclasses import dataclass
+
+from discreet.quantizers import Multiples
+from discreet.quantizers._fields import Scaled
+
+
+@dataclass(frozen=True)
+class Mine(Scaled):
+    @property
+    def levels(self):
+        return 3
+
+    def encode(self, groups):
+        return Multiples((2 * groups).round().clamp(-1, 1), 1, zero=True)
+"""
+
+
+def test_steps_of_other_code_or_releases_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    x, y = data()
+    network = MLP((6, 5, 1))
+
+    def recorder(code: str = OWN) -> Recorder:
+        sys.modules.pop("own_quantizer", None)
+        (tmp_path / "own_quantizer.py").write_text(code)
+        importlib.invalidate_caches()
+        return Recorder(x, y, ["own_quantizer:Mine", "sign"], model=network, folder=tmp_path / "run")
+
+    recorder().step_stack(1, network.init([0]))
+    assert recorder().steps == (1,)
+    assert recorder(OWN.replace("2 *", "3 *")).steps == ()
+    with monkeypatch.context() as patched:
+        patched.setattr("discreet.quantizers.sign.Sign.made_by", "other 2.0", raising=False)
+        assert recorder().steps == ()
+    monkeypatch.setattr("discreet.recorder.versions_of", lambda *names: dict.fromkeys(names, "9"))
+    assert recorder().steps == ()
+    sys.modules.pop("own_quantizer")
 
 
 KILLED = """

@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from discreet import attacks
+from discreet._content import content_of, versions_of
 from discreet._json import plain, read_as
 from discreet.attacked import LeftOut, apart, dependence, expose_one, judge
 from discreet.audit_leaks import Attack, Blind, RocCurve
@@ -25,7 +26,8 @@ from discreet.store import Store
 
 __all__ = ["Unit", "Units"]
 
-_PACKAGES = ("discreet", "numpy", "scipy")
+# Attacks that learn choose among these libraries; what is not installed may be used once it is.
+_PACKAGES = ("discreet", "numpy", "scipy", "scikit-learn", "torch", "lightgbm", "catboost", "optuna")
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +133,14 @@ class Units:
         make_elsewhere(backend, self.store, _attack_there, shared, missing, keys=lambda job: (), done=done)
 
     def kept(self, kind: str, compute: Callable[[], Any], /, **content: Any) -> Any:
-        """Return the JSON value that ``compute`` makes, from the store if it is there."""
-        key = self.store.key(f"attacks/{kind}.json", **self._about(), **content)
+        """Return the JSON value that ``compute`` makes, from the store if it is there.
+
+        Args:
+            kind: What it is, in words.
+            compute: Makes it.
+            content: What it depends on besides the record; ``attack`` is a spec string.
+        """
+        key = self.store.key(f"attacks/{kind}.json", **self._about(content.get("attack")), **content)
         path = self.store.make(
             key, lambda aside: aside.write_text(json.dumps(plain(compute()), allow_nan=False), "utf-8")
         )
@@ -147,17 +155,18 @@ class Units:
             blind, why = blind_or_why(self.record, level=self.level, seed=self.seed)
             return {"blind": blind, "why": why}
 
-        try:
-            version = metadata.version("scikit-learn")
-        except metadata.PackageNotFoundError:
-            version = None
-        found = self.kept("blind baseline", compute, scikit_learn=version)
+        found = self.kept("blind baseline", compute)
         blind = found["blind"]
         return None if blind is None else read_as(Blind, blind, "blind"), found["why"]
 
-    def _about(self) -> dict[str, Any]:
-        versions = {name: metadata.version(name) for name in _PACKAGES}
-        return {"release": self.content, "level": self.level, "seed": self.seed, "versions": versions}
+    def _about(self, attack: str | None) -> dict[str, Any]:
+        return {
+            "release": self.content,
+            "level": self.level,
+            "seed": self.seed,
+            "method": None if attack is None else content_of(attacks.parse(attack)),
+            "versions": versions_of(*_PACKAGES),
+        }
 
     def _one(self, spec: str, variant: str) -> Unit:
         path = self.store.make(self._key(spec, variant), lambda aside: self._attack(spec, variant, aside))
@@ -165,7 +174,7 @@ class Units:
 
     def _key(self, spec: str, variant: str) -> str:
         return self.store.key(
-            f"attacks/{spec} {variant}.safetensors", attack=spec, variant=variant, **self._about()
+            f"attacks/{spec} {variant}.safetensors", attack=spec, variant=variant, **self._about(spec)
         )
 
     def _attack(self, spec: str, variant: str, path: Path) -> None:

@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from discreet._content import content_of
 from discreet._types import Int
 from discreet._words import whole
 from discreet.copies import told_apart
+from discreet.quantizers import parse
 from discreet.runs.dealing import Parts, deal
 from discreet.runs.following import FULL, Panel
 from discreet.spec import AuditSpec, Loaded, Source, SpecFileError
 from discreet.store.content import content_hash
 
 __all__ = [
+    "contents_of",
     "copies_of",
     "counts_of",
     "deal_parts",
@@ -62,7 +65,7 @@ def panel_of(
         parts.training,
         parts.validation,
         parts.evaluation,
-        dict(variants),
+        dict(variants) if model is None else contents_of(variants),
         *([on] if on else []),
     ]
     task = spec.train.kind
@@ -93,6 +96,15 @@ def family_of(data: Loaded) -> Int[np.ndarray, " sample"] | None:
 def variants_of(spec: AuditSpec) -> dict[str, str]:
     """Full precision and the quantizers, by the name that each goes by."""
     return {FULL: FULL} | spec.variants.named
+
+
+def contents_of(variants: Mapping[str, str]) -> dict[str, str]:
+    """What each variant's weights depend on besides those that are quantized, for keys.
+
+    Raises:
+        QuantizerError: The library of a quantizer is not installed.
+    """
+    return {name: content_of(parse(spec)) for name, spec in variants.items()}
 
 
 def copies_of(data: Loaded, played: Int[np.ndarray, " sample"]) -> tuple[str, ...]:
