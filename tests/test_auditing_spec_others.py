@@ -397,12 +397,12 @@ names = ["loss", "lira"]
 """
 
 
-def export(folder: Path) -> None:
+def export(folder: Path, *last: torch.nn.Module) -> None:
     from discreet.artefacts.onnx_file import save_onnx
 
     own = module()
     own.load_state_dict(load_file(folder / "run0" / "epoch3.safetensors"))
-    save_onnx(folder / "model.onnx", own, torch.from_numpy(data()[0][:4]))
+    save_onnx(folder / "model.onnx", torch.nn.Sequential(own, *last), torch.from_numpy(data()[0][:4]))
 
 
 def test_a_deployed_onnx_file_alone(folder: Path) -> None:

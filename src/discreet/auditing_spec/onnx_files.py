@@ -19,7 +19,7 @@ from discreet.auditing_spec.outputs import Logits, logits_of, record_of
 from discreet.auditing_spec.work import OneRecordEach, Work
 from discreet.runs.units import Tick
 
-__all__ = ["ONNX", "DeployedUnit", "run_onnx", "size_of"]
+__all__ = ["ONNX", "DeployedUnit", "ask_onnx", "run_onnx", "size_of"]
 
 ONNX = "onnx"
 """Name of the variant that is a deployed file."""
@@ -38,6 +38,7 @@ class DeployedUnit(OneRecordEach):
         path: The file.
         step: Of the checkpoint that it was made from.
         member: Which of the released samples it was trained on.
+        are_probabilities: What it returns; None of several columns, where each row says it by its sum.
     """
 
     work: Work
@@ -45,6 +46,7 @@ class DeployedUnit(OneRecordEach):
     path: Path
     step: float
     member: Bool[np.ndarray, " released"]
+    are_probabilities: bool | None = None
     ticks: int = 1
 
     @property
@@ -61,6 +63,7 @@ class DeployedUnit(OneRecordEach):
             "about": panel.about,
             "run": self.number,
             "step": self.step,
+            "are_probabilities": self.are_probabilities,
         }
         name = f"run-{self.number}-onnx.safetensors"
         return (
@@ -81,7 +84,7 @@ class DeployedUnit(OneRecordEach):
 
     @cached_property
     def _ask(self) -> Callable[[Tensor], Logits]:
-        return run_onnx(self.path, self.work.panel.task)
+        return run_onnx(self.path, self.work.panel.task, are_probabilities=self.are_probabilities)
 
     def _record(self, at: Int[np.ndarray, " part"], member: np.ndarray, which: Any) -> Any:
         outputs = {ONNX: self._ask(self.work.panel.x[torch.from_numpy(at)])}
@@ -90,13 +93,30 @@ class DeployedUnit(OneRecordEach):
         return record_of(self.work.panel, at, run, self.step, outputs, member, which=which, hashes=label)
 
 
-def run_onnx(source: Path | bytes, task: str) -> Callable[[Num[Tensor, " sample *rest"]], Logits]:
+def run_onnx(
+    source: Path | bytes, task: str, *, are_probabilities: bool | None = None
+) -> Callable[[Num[Tensor, " sample *rest"]], Logits]:
     """A function that runs an ONNX model: inputs in, logits out.
 
     Args:
-        source: The file, or its bytes; it takes one input, and its first floating output with a row a sample counts.
-            Probabilities become logarithms.
+        source: See ``ask_onnx``. Probabilities become logarithms.
         task: ``"bce"``, ``"ce"`` or ``"mse"``.
+        are_probabilities: See ``logits_of``.
+
+    Raises:
+        ArtefactError, ValueError: See ``ask_onnx``.
+    """
+    ask = ask_onnx(source)
+    return lambda x: logits_of(ask(x), task, are_probabilities=are_probabilities)
+
+
+def ask_onnx(
+    source: Path | bytes,
+) -> Callable[[Num[Tensor, " sample *rest"]], Num[np.ndarray, " sample *out"]]:
+    """A function that runs an ONNX model: inputs in, outputs as they are.
+
+    Args:
+        source: The file, or its bytes; it takes one input, and its first floating output with a row a sample counts.
 
     Raises:
         ArtefactError: ONNX Runtime cannot read it.
@@ -115,7 +135,7 @@ def run_onnx(source: Path | bytes, task: str) -> Callable[[Num[Tensor, " sample 
         raise ValueError(f"{where}: expected logits or probabilities among the outputs, got {got}")
     rows = entry.shape[0] if entry.shape and isinstance(entry.shape[0], int) else _ROWS
 
-    def ask(x: Tensor) -> Logits:
+    def ask(x: Tensor) -> np.ndarray:
         given = x.numpy().astype(_TYPES.get(entry.type, np.float32), copy=False)
         found = []
         for start in range(0, len(given), rows):
@@ -128,7 +148,7 @@ def run_onnx(source: Path | bytes, task: str) -> Callable[[Num[Tensor, " sample 
                 reason = " ".join(str(error).split())[:200]
                 raise ValueError(f"{where}: ONNX Runtime cannot run it on these samples: {reason}") from error
             found.append(values[: len(piece) - missing])
-        return logits_of(np.concatenate(found), task)
+        return np.concatenate(found)
 
     return ask
 

@@ -87,12 +87,13 @@ class QuantizedUnit:
 
     def _records(self, folder: str) -> tuple[str, ...]:
         work, panel = self.inner.work, self.inner.work.panel
-        at = panel.evaluation if folder == "trajectory" else panel.released
+        at, which = (panel.evaluation, None) if folder == "trajectory" else (panel.released, panel.which)
         return tuple(
             work.store.key(
                 f"{folder}/run-{run}-onnx.safetensors",
                 files=[self.files[run, kind] for kind in self.kinds],
                 samples=at,
+                which=which,
                 about=panel.about,
             )
             for run in self.runs
@@ -158,7 +159,9 @@ class QuantizedUnit:
         work = self.inner.work
         x = work.panel.x[torch.from_numpy(at)]
         paths = {NAMES[kind]: work.store.path(self.files[run, kind]) for kind in self.kinds}
-        outputs = {name: run_onnx(path, work.panel.task)(x) for name, path in paths.items()}
+        task = work.panel.task
+        ask = {name: run_onnx(path, task, are_probabilities=False) for name, path in paths.items()}
+        outputs = {name: logits(x) for name, logits in ask.items()}
         hashes = np.array([int(sha_of(path)[:16], 16) for path in paths.values()], np.uint64)
         return record_of(work.panel, at, run, step, outputs, member, which=which, hashes=hashes)
 

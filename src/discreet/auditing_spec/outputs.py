@@ -14,10 +14,11 @@ from discreet.records import Record
 from discreet.runs.following import Panel, by_outputs
 from discreet.signals import signals
 
-__all__ = ["FLOOR", "Logits", "logits_of", "record_of"]
+__all__ = ["FLOOR", "Logits", "logits_of", "probable", "record_of"]
 
 FLOOR = 1e-12
 """A probability that a model rounds to 0 counts as this."""
+_ROUNDED = 1e-3  # so far outside of 0 to 1 may half precision bring a probability
 
 Logits = Float[np.ndarray, "sample out"]
 
@@ -30,13 +31,14 @@ def logits_of(
     Args:
         values: Logits or probabilities, a row a sample; one column may be left out for two classes.
         task: ``"bce"``, ``"ce"`` or ``"mse"``.
-        are_probabilities: None: they are if all are from 0 to 1 and rows of several add up to 1.
+        are_probabilities: None: they are if rows of several add up to 1, and of one column if all lie from 0 to 1 and
+            some between. A few logits may do so too: say it, or give all samples at once.
 
     Returns:
         Logits (targets for ``mse``), one column for ``bce``.
 
     Raises:
-        ValueError: Another shape, or values that are not finite.
+        ValueError: Another shape, values that are not finite, or probabilities that are none.
 
     Example:
         >>> logits_of(np.array([[0.25, 0.75]]), "bce").round(4).tolist()
@@ -52,12 +54,15 @@ def logits_of(
         return found
     several = found.shape[1] > 1
     if are_probabilities is None:
-        are_probabilities = several and bool(
-            (found >= 0).all() and np.allclose(found.sum(axis=1), 1.0, atol=1e-3)
-        )
-    if are_probabilities and not several:
-        found = np.hstack([1 - found, found])
+        adds_up = bool((found >= 0).all() and np.allclose(found.sum(axis=1), 1.0, atol=1e-3))
+        are_probabilities = adds_up if several else probable(found)
     if are_probabilities:
+        outside = (found < -_ROUNDED) | (found > 1 + _ROUNDED)
+        if outside.any():
+            raise ValueError(
+                f"outputs: expected probabilities, from 0 to 1, got {found[outside][0]:g} ({int(outside.sum())} such)"
+            )
+        found = found if several else np.hstack([1 - found, found])
         found = np.log(np.maximum(found, FLOOR))
     if task == "bce" and found.shape[1] == 2:
         return found[:, 1:] - found[:, :1]
@@ -66,6 +71,16 @@ def logits_of(
     if task == "ce" and found.shape[1] == 1:
         return np.hstack([np.zeros_like(found), found])
     return found
+
+
+def probable(values: Num[np.ndarray, ...]) -> bool:
+    """Whether values of one column are probabilities: all from 0 to 1, and some between.
+
+    Example:
+        >>> probable(np.array([0.2, 1.0])), probable(np.array([0.2, 1.1])), probable(np.array([0.0, 1.0]))
+        (True, False, False)
+    """
+    return bool(((values >= 0) & (values <= 1)).all() and ((values > 0) & (values < 1)).any())
 
 
 def record_of(

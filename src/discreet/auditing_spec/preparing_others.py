@@ -17,7 +17,9 @@ from discreet.auditing_spec.existing import FilesUnit, sha_of
 from discreet.auditing_spec.fitting import check_fit
 from discreet.auditing_spec.members import members_of
 from discreet.auditing_spec.onnx_files import ONNX, DeployedUnit, run_onnx, size_of
+from discreet.auditing_spec.onnx_outputs import Told, told_by
 from discreet.auditing_spec.panels import (
+    contents_of,
     copies_of,
     counts_of,
     deal_parts,
@@ -141,16 +143,17 @@ def prepare_existing(
     for run, paths in enumerate(files):
         _try(paths[0], panel, source)
         units.append(FilesUnit(work, run, paths, told[run]))
-    for run, path in enumerate(deployed):
-        _ask(path, panel, source)
+    returned, how = _told(deployed, panel, source)
+    for run, (path, returns) in enumerate(zip(deployed, returned, strict=True)):
+        _ask(path, returns, panel, source)
         step = float(len(files[run])) if files else 1.0
-        units.append(DeployedUnit(work, run, path, step, told[run]))
+        units.append(DeployedUnit(work, run, path, step, told[run], returns.are_probabilities))
     variants = (*(panel.variants if files else ()), *((ONNX,) if deployed else ()))
     return Prepared(
         work,
         tuple(units),
         1,
-        (*_notes(panel, files, deployed, member), *_copies(data, member), *data.notes, *notes),
+        (*_notes(panel, files, deployed, member), *how, *_copies(data, member), *data.notes, *notes),
         _counts(data, panel, member),
         variants,
         {ONNX: size_of(deployed[0])} if deployed else {},
@@ -181,7 +184,7 @@ def _panel(
         model=None if model is None else identity(model),
         member=member,
         files=hashes,
-        variants=variants,
+        variants=contents_of(variants),
         versions={name: metadata.version(name) for name in ("discreet", "torch")},
         **spec.device.to_json(),
     )
@@ -242,10 +245,17 @@ def _try(path: Path, panel: Panel, source: Source) -> None:
         raise SpecFileError(f"{source.at('checkpoints', 'files')}: {error}") from error
 
 
-def _ask(path: Path, panel: Panel, source: Source) -> None:
+def _told(paths: Sequence[Path], panel: Panel, source: Source) -> tuple[list[Told], list[str]]:
+    try:
+        return told_by(paths, panel.task, panel.x) if paths else ([], [])
+    except ValueError as error:
+        raise SpecFileError(f"{source.at('model', 'onnx')}: {error}") from error
+
+
+def _ask(path: Path, returns: Told, panel: Panel, source: Source) -> None:
     where = source.at("model", "onnx")
     try:
-        outputs = run_onnx(path, panel.task)
+        outputs = run_onnx(path, panel.task, are_probabilities=returns.are_probabilities)
         width = outputs(panel.x[:2]).shape[1]
     except ValueError as error:
         raise SpecFileError(f"{where}: {error}") from error
