@@ -16,6 +16,7 @@ from discreet.audit import Audit, Data
 from discreet.auditing_spec.elsewhere import can_travel, do_elsewhere
 from discreet.auditing_spec.existing import FilesUnit
 from discreet.auditing_spec.onnx_quantized import QuantizedUnit
+from discreet.auditing_spec.panels import contents_of
 from discreet.auditing_spec.preparing import prepare
 from discreet.auditing_spec.telling import about, check_gate, notes_of, title_of
 from discreet.auditing_spec.training import TrainingUnit
@@ -85,7 +86,7 @@ def audit_spec(
         StoreError: The folder is in use or cannot be written.
         FileExistsError: It holds files of others that would be overwritten.
     """
-    from discreet.auditing import audit_attacks
+    from discreet.auditing import attack_held
     from discreet.report import write
 
     begun = time.monotonic() if started is None else started
@@ -101,21 +102,24 @@ def audit_spec(
         progress("ranking", 0.7)
         done = [unit for unit in prepared.units if unit not in left]
         audit = _audit(prepared, done, left)
-        audit.save(store.folder / "audit.json")
-    if any(analysis.attacks for analysis in audit.analyses):
-        audit = audit_attacks(
-            store.folder,
-            spec.attacks.names,
-            strict=False,
-            workers=workers or _cores(),
-            backend=backend,
-            progress=lambda doing, share: progress(doing, 0.75 + 0.24 * share),
-        )
-    else:
-        progress("writing the report", 0.95)
-        write(audit, store.folder / "report.html")
-    verdict = _judge(spec, store, audit)
-    progress("done", 1.0)
+        # A verdict must not outlive the audit that it judged.
+        (store.folder / "gate.json").unlink(missing_ok=True)
+        if any(analysis.attacks for analysis in audit.analyses):
+            audit = attack_held(
+                store,
+                audit,
+                spec.attacks.names,
+                strict=False,
+                workers=workers or _cores(),
+                backend=backend,
+                progress=lambda doing, share: progress(doing, 0.75 + 0.24 * share),
+            )
+        else:
+            progress("writing the report", 0.95)
+            audit.save(store.folder / "audit.json")
+            write(audit, store.folder / "report.html")
+        verdict = _judge(spec, store, audit)
+        progress("done", 1.0)
     return Done(audit, verdict, tuple(unit.name for unit in left))
 
 
@@ -249,17 +253,15 @@ def _storage(prepared: Prepared, done: Sequence[Unit]) -> Mapping[str, Mapping[s
         found = measure_storage(work.panel, load_weights(store.path(weights))[0])
         aside.write_text(dumps(found), "utf-8")
 
-    key = store.key("release/storage.json", weights=weights, variants=work.panel.variants)
+    key = store.key("release/storage.json", weights=weights, variants=contents_of(work.panel.variants))
     return json.loads(store.make(key, write).read_text("utf-8")) | dict(more)
 
 
 def _judge(spec: AuditSpec, store: Store, audit: Audit) -> Verdict | None:
-    path = store.folder / "gate.json"
-    path.unlink(missing_ok=True)  # an older verdict must not outlive the audit it judged
     if not spec.gate.require:
         return None
     verdict = gate(audit, spec.gate.require, bound=spec.gate.bound, accept=spec.gate.accept)
-    verdict.save(path)
+    verdict.save(store.folder / "gate.json")
     return verdict
 
 
