@@ -155,7 +155,7 @@ SCALES: Mapping[str, LanguageScale] = {
         passes=1,
     ),
     # At 2e-4 these models learn their texts by heart, which the paper's did not.
-    "small": LanguageScale(lr=5e-5),
+    "small": LanguageScale(runs=8, lr=5e-5),
     "emails": LanguageScale(
         data="emails",
         runs=8,
