@@ -96,6 +96,29 @@ def test_shrunken_variance_by_hand() -> None:
     assert normal.normal_score(x)[0, 0] == 1.0
 
 
+@pytest.mark.parametrize("dof", [2.0, 5.0, 50.0, 300.0, 500.0, 1000.0, 1e4])
+def test_normal_scores_far_out_are_those_of_the_tail(dof: float) -> None:
+    mpmath = pytest.importorskip("mpmath")
+    z = np.array([[3.0, 30.0, 57.7, 60.0, 100.0, 1000.0]])
+    found = Predictive(np.zeros((1, 6)), np.ones((1, 6)), np.full((1, 6), dof)).normal_score(z)
+    assert np.isfinite(found).all()
+    with mpmath.workdps(60):
+        for at, score in zip(z[0], found[0], strict=True):
+            x = dof / (dof + mpmath.mpf(at) ** 2)
+            expected = mpmath.log(mpmath.betainc(dof / 2, 0.5, 0, x, regularized=True) / 2)
+            normal = mpmath.log(mpmath.erfc(mpmath.mpf(float(score)) / mpmath.sqrt(2)) / 2)
+            assert float(normal / expected) == pytest.approx(1, abs=1e-10)
+
+
+@pytest.mark.parametrize("dof", [2.0, 50.0, 300.0, 500.0, 1000.0, 1e4, 1e8])
+def test_normal_scores_rise_evenly(dof: float) -> None:
+    z = np.linspace(1, 200, 8000)[None]
+    score = Predictive(np.zeros_like(z), np.ones_like(z), np.full_like(z, dof)).normal_score(z)
+    rise = np.diff(score[0])
+    assert (rise > 0).all()
+    assert np.abs(np.diff(rise)).max() < 0.02 * rise.max()  # no jump where the tail's own value ends
+
+
 def test_prior_is_recovered() -> None:
     rng = np.random.default_rng(0)
     true = 6 * 2.0 / rng.chisquare(6, 40_000)  # scaled inverse chi-square: d0 = 6, s0^2 = 2

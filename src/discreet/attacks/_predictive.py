@@ -15,6 +15,9 @@ from discreet._types import Bool, Float
 
 __all__ = ["Predictive", "fit", "prior"]
 
+# Of a log-tail: well before the tail itself is 0, which is at -716 or later, as SciPy's version has it.
+_FAR = -600.0
+
 
 @dataclass(frozen=True, eq=False)
 class Predictive:
@@ -41,13 +44,34 @@ class Predictive:
 
     def normal_score(self, x: Float[np.ndarray, "query sample"]) -> Float[np.ndarray, "query sample"]:
         """The standard normal quantile of x's lower tail: the CDF itself would saturate at 1."""
-        from scipy import special, stats
+        from scipy import special
 
         z = (x - self.centre) / self.scale
         finite = np.where(np.isinf(self.dof), 1.0, self.dof)
-        upper = stats.t.logsf(np.abs(z), finite)
-        student = -np.sign(z) * special.ndtri_exp(upper)
+        student = -np.sign(z) * special.ndtri_exp(_log_tail(np.abs(z), finite))
         return np.where(np.isinf(self.dof), z, student)
+
+
+def _log_tail(
+    z: Float[np.ndarray, "query sample"], dof: Float[np.ndarray, "query sample"]
+) -> Float[np.ndarray, "query sample"]:
+    """Log of Student-t's upper tail at z >= 0, beyond where the tail itself is 0 in floating point.
+
+    There it is the density times (dof + z^2) / (dof z) times the hypergeometric function
+    2F1(1/2, 1; dof/2 + 1; -dof / z^2), whose terms fall like 1 / z^2.
+    """
+    from scipy import special, stats
+
+    near = stats.t.logsf(z, dof)
+    is_far = near < _FAR
+    z = np.where(is_far, z, 40.0)
+    log_density = -special.betaln(0.5, dof / 2) - np.log(dof) / 2 - (dof + 1) / 2 * np.log1p(z * z / dof)
+    term = np.ones_like(z)
+    series = term
+    for n in range(4):
+        term = -term * (n + 0.5) / (n + 1 + dof / 2) * dof / (z * z)
+        series = series + term
+    return np.where(is_far, log_density + np.log((dof + z * z) / (dof * z)) + np.log(series), near)
 
 
 def fit(
