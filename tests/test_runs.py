@@ -168,6 +168,23 @@ def test_units_stop_at_the_time_and_at_errors() -> None:
     assert done == [1]
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_units_have_one_torch_thread_each_however_many_work(workers: int) -> None:
+    found: list[int] = []
+    torch.set_num_threads(2)
+    try:
+        do_units(
+            [1, 2],
+            lambda unit, tick: found.append(torch.get_num_threads()),
+            2,
+            workers=workers,
+            progress=lambda share: None,
+        )
+        assert (found, torch.get_num_threads()) == ([1, 1], 2)
+    finally:
+        torch.set_num_threads(1)
+
+
 def test_the_unit_that_failed_is_told_and_not_those_it_stopped() -> None:
     def work(unit: int, tick: Tick) -> None:
         together.wait()

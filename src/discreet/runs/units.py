@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
 from typing import TypeVar
 
-from discreet._spread import Stopped, spread
+from discreet._spread import Stopped, one_torch_thread, spread
 
 __all__ = ["Tick", "do_units"]
 
@@ -34,7 +34,8 @@ def do_units(
         units: In order.
         work: Does one, and ticks.
         total: Ticks of all.
-        workers: How many units at a time; None: one a core. With 1 they run in the caller's thread.
+        workers: How many units at a time, each with one torch thread; None: one a core. With 1 they run in the
+            caller's thread.
         progress: Called with the share that is done, from several threads in turn.
         until: No further unit is begun after this time, by ``time.monotonic``.
 
@@ -69,8 +70,9 @@ def do_units(
             raise
 
     if workers == 1:
-        for unit in units:
-            one(unit)
+        with one_torch_thread():  # as in the pool, or results would depend on the number of workers
+            for unit in units:
+                one(unit)
         return left
     # The pool is left to a thread of its own, so that Ctrl-C reaches this one while the pool waits.
     with ThreadPoolExecutor(1) as helper:
