@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
 
-from discreet.llm import LanguageModelError, Working, adapters_in, note_base
+from discreet.llm import LanguageModel, LanguageModelError, Working, adapters_in, note_base
+from discreet.llm.adapters import BASE_FILE, check_base
 from tests import llm
 
 
@@ -65,11 +67,49 @@ def test_names_revisions_and_hashes_of_bases_are_compared(tmp_path: Path) -> Non
     check(tmp_path / "a", base_model_name_or_path=None)
     note_base(tmp_path, base)
     check(tmp_path / "a", base_model_name_or_path="anything/else")
-    note_base(tmp_path, llm.base(seed=5))
+    noted = note_base(tmp_path, base).read_text()
+    with pytest.raises(LanguageModelError, match=r"were trained on 'qwen2' with weights .*remove this file"):
+        note_base(tmp_path, llm.base(seed=5))
+    assert (tmp_path / BASE_FILE).read_text() == noted
+    note_base(tmp_path / "a", llm.base(seed=5))
     with pytest.raises(
         LanguageModelError, match=r"was trained on 'qwen2' with weights .*another model or another revision"
     ):
         check(tmp_path / "a")
+
+
+def test_a_revision_that_an_adapter_names_is_the_bases(tmp_path: Path) -> None:
+    base = llm.base()
+    llm.adapter(base, tmp_path / "a", 1)
+
+    def check(base: LanguageModel, revision: str | None, named: str = "hub/qwen2") -> None:
+        renamed(tmp_path / "a", revision=revision, base_model_name_or_path=named)
+        check_base(adapters_in(tmp_path / "a")[0], base)
+
+    for revision in (None, "main"):
+        check(base, revision)
+    with pytest.raises(
+        LanguageModelError,
+        match=r"revision 'v1' of 'hub/qwen2', but the base was loaded without naming one; give revision='v1'",
+    ):
+        check(base, "v1")
+    check(replace(base, revision="v1"), "v1")
+    check(replace(base, revision="v1"), None)  # most adapters name none
+    with pytest.raises(LanguageModelError, match=r"revision 'v2' of .*, but the base is revision 'v1'"):
+        check(replace(base, revision="v1"), "v2")
+    cache = tmp_path / "models--hub--qwen2"
+    (cache / "refs").mkdir(parents=True)
+    (cache / "refs/main").write_text("0f")
+    (cache / "refs/v1").write_text("0f")
+    (cache / "refs/v2").write_text("1f")
+    cached = replace(base, folder=str(cache / "snapshots/0f"))
+    for revision in ("v1", "main", "0f"):
+        check(cached, revision)
+        check(replace(cached, revision="v1"), revision)
+    with pytest.raises(LanguageModelError, match="revision 'v2'"):
+        check(cached, "v2")
+    base.module.save_pretrained(tmp_path / "same")  # pyright: ignore
+    check(base, "v1", str(tmp_path / "same"))  # the weights say more than a name
 
 
 @pytest.mark.parametrize(

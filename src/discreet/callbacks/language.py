@@ -11,6 +11,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from discreet._words import interval, number, percent
 from discreet.auditing_language import UNITS, VARIANTS, Dealt, Texted, check_dealt, deal_texts, follow
+from discreet.callbacks._same_base import is_same_base
 from discreet.callbacks._untouched import untouched
 from discreet.llm._variants import parse_variants
 from discreet.llm.adapters import AdapterCheckpoint, adapters_in, note_base
@@ -26,9 +27,10 @@ class LanguageCallback(TrainerCallback):
 
     What it measured lies in ``folder``, where ``discreet audit --hf MODEL --adapter OUTPUT_DIR`` with the same texts
     finds it: that audit then only attacks. Keep all checkpoints (no ``save_total_limit``), since r compares them.
-    A checkpoint that cannot be measured because the folder is in use or the disk is full is left to that audit; the
-    training goes on. The model in training is not touched; another copy of the base and one of its linear layers are
-    kept beside it. Of several processes only the first measures.
+    A checkpoint that cannot be measured (the folder is in use, the disk is full, a quantizer refuses a layer, memory
+    runs out) is left to that audit, and the training goes on. A resumed training counts the checkpoints before it.
+    The model in training is not touched; another copy of the base and one of its linear layers are kept beside it.
+    Of several processes only the first measures.
 
     Args:
         model: What is fine-tuned: a folder or a name on the hub.
@@ -47,7 +49,8 @@ class LanguageCallback(TrainerCallback):
 
     Raises:
         SpecError, LanguageModelError, TextError: Before the training starts: a variant, a model or texts that
-            cannot be used.
+            cannot be used, a base that is not the one whose weights are in training, or an output folder with
+            checkpoints of another.
 
     Source: Algorithm 2 of "An Indicator of Membership Inference Security in Post-Training Quantized Models".
 
@@ -79,7 +82,8 @@ class LanguageCallback(TrainerCallback):
         self._texted, self._folder, self._variants, self._seed = texted, Path(folder), variants, seed
         self._quiet = quiet
         self._ready: tuple[LanguageModel, Dealt] | None = None
-        self._seen: list[AdapterCheckpoint] = []
+        self._seen: dict[int, AdapterCheckpoint] = {}
+        self._failed = ""
         self._spent = self._begun = 0.0
         self.ranking: Ranking | None = None
 
@@ -87,18 +91,37 @@ class LanguageCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Read model and texts, and refuse what does not fit."""
-        del args, control, kwargs
+        del control
         if not state.is_world_process_zero:
             return
         self._begun = time.perf_counter()
+        self._seen, self._failed, self.ranking = {}, "", None
+        resumed = state.global_step > 0
         with untouched():
             source, how = self._base
             base = load(source, **how)
+            is_checked = is_same_base(kwargs["model"], base, resumed=resumed)
             dealt = deal_texts(base, self._texted, self._seed)
             check_dealt(dealt, self._variants)
+            if is_checked:  # what is noted is believed later on
+                note_base(str(args.output_dir), base)
+            elif not resumed:
+                self._say(["no weights to compare with the base (all quantized, or spread over devices)"])
             self._ready = base, dealt
-        self._seen = []
+        if resumed:
+            self._look_back(Path(str(args.output_dir)), state.global_step)
         self._spent = time.perf_counter() - self._begun
+
+    def _look_back(self, folder: Path, last: int) -> None:
+        """Count the checkpoints of a training before it was resumed; what was not measured is at the end."""
+        for place in folder.glob("checkpoint-*"):
+            step = place.name.removeprefix("checkpoint-")
+            if not step.isdigit() or int(step) > last:
+                continue
+            try:
+                self._seen |= {each.step: each for each in adapters_in(place)}
+            except Exception as error:  # left by a kill, say, while it was saved
+                self._say([f"{place.name} is left out: {error}"])
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -109,16 +132,15 @@ class LanguageCallback(TrainerCallback):
             return
         begun = time.perf_counter()
         folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
-        saved = list(adapters_in(folder)) if folder.is_dir() else []
         units = Store(self._folder / UNITS)
         base, dealt = self._ready
         try:
+            saved = adapters_in(folder)
             with untouched(), units.lock():
-                note_base(str(args.output_dir), base)
                 follow(units, base, saved, self._variants, dealt)
-            self._seen += saved
-        except StoreError as error:
-            self._say([f"step {state.global_step} is left to the audit: {error}"])
+            self._seen |= {each.step: each for each in saved}
+        except Exception as error:  # hours of training count for more than one measurement
+            self._leave(f"step {state.global_step}", error)
         self._spent += time.perf_counter() - begun
 
     def on_train_end(
@@ -131,16 +153,18 @@ class LanguageCallback(TrainerCallback):
         base, dealt = self._ready
         self._ready = None
         if len(self._seen) < 2:
-            self._say(["no r_Q from fewer than two checkpoints: save some on the way (save_strategy)"])
+            why = "some are left to the audit" if self._failed else "save some on the way (save_strategy)"
+            self._say([f"no r_Q from fewer than two checkpoints: {why}"])
             return
         units = Store(self._folder / UNITS)
         try:
-            with units.lock():
-                record = follow(units, base, self._seen, self._variants, dealt)
-        except StoreError as error:
-            self._say([f"r_Q is left to the audit: {error}"])
+            with untouched(), units.lock():
+                seen = [self._seen[step] for step in sorted(self._seen)]
+                record = follow(units, base, seen, self._variants, dealt)
+            self.ranking = rank(record, n_train=dealt.trained)
+        except Exception as error:  # the trained model is not yet handed back
+            self._leave("r_Q", error)
             return
-        self.ranking = rank(record, n_train=dealt.trained)
         rows = self.ranking.to_json()["variants"]
         training = time.perf_counter() - self._begun - self._spent
         share = percent(self._spent / training) if training > 0 else "–"
@@ -152,6 +176,12 @@ class LanguageCallback(TrainerCallback):
                 f"next: discreet audit --hf … --folder {self._folder}",
             ]
         )
+
+    def _leave(self, what: str, error: Exception) -> None:
+        """Say that the audit has to do it, and why; the same reason once."""
+        why = str(error) if isinstance(error, StoreError | ValueError) else f"{type(error).__name__}: {error}"
+        self._say([f"{what} is left to the audit{', again' if why == self._failed else f': {why}'}"])
+        self._failed = why
 
     def _say(self, lines: Sequence[str]) -> None:
         if not self._quiet:

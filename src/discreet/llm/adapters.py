@@ -83,10 +83,11 @@ def check_base(adapter: AdapterCheckpoint, base: LanguageModel) -> None:
     """Refuse an adapter that says it was trained on another base.
 
     Names are compared as hub ids or folder names, an existing folder by its weights. A file ``discreet-base.json`` in
-    the checkpoint's folder or the one above (see ``note_base``) is believed first.
+    the checkpoint's folder or the one above (see ``note_base``) is believed first. A revision that the adapter names
+    must be the one that was asked for of the base, or one that the hub's cache knows the same files by.
 
     Raises:
-        LanguageModelError: Naming both.
+        LanguageModelError: Naming both, and how to settle it.
     """
     for place in (adapter.path, adapter.path.parent):
         noted = _noted(place / BASE_FILE)
@@ -115,10 +116,11 @@ def check_base(adapter: AdapterCheckpoint, base: LanguageModel) -> None:
             f" base's folder to {known_name(named).split('/')[-1]!r} (in Python: name=)"
         )
     revision = adapter.config.get("revision")
-    if revision and base.revision and revision != base.revision:
+    if revision and revision not in _revisions(base):
+        loaded = f"is revision {base.revision!r}" if base.revision else "was loaded without naming one"
         raise LanguageModelError(
-            f"{adapter.path}: was trained on revision {revision!r} of {named!r}, but the base is revision"
-            f" {base.revision!r}"
+            f"{adapter.path}: was trained on revision {revision!r} of {named!r}, but the base {loaded}; give"
+            f" revision={revision!r} (--revision): a hub id is then read at it, and a folder is taken to be it"
         )
 
 
@@ -127,8 +129,18 @@ def note_base(folder: str | Path, base: LanguageModel) -> Path:
 
     Returns:
         The file, ``discreet-base.json``.
+
+    Raises:
+        LanguageModelError: It is there and names other weights.
     """
     path = Path(folder) / BASE_FILE
+    there = _noted(path)
+    if there is not None and there.get("weights") != base.weights:
+        raise LanguageModelError(
+            f"{path}: says that the checkpoints here were trained on {there.get('name')!r} with weights"
+            f" {_short(there.get('weights'))}, but those of {base.name!r} are {_short(base.weights)}; take another"
+            " output folder, or remove this file with the checkpoints that it is about"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     about = {"name": base.name, "weights": base.weights, "sha": base.sha, "revision": base.revision}
     path.write_text(json.dumps(about, indent=1, sort_keys=True) + "\n", "utf-8")
@@ -203,6 +215,16 @@ def _noted(path: Path) -> dict[str, Any] | None:
             f"{path}: expected an object with name and weights, got {type(found).__name__}"
         )
     return found
+
+
+def _revisions(base: LanguageModel) -> set[str]:
+    """What the base's revision is known as: what was asked for; in the hub's cache its commit and names of that."""
+    folder = Path(base.folder or "")
+    if folder.parent.name != "snapshots":
+        return {base.revision or "main"}
+    names = folder.parent.parent / "refs"
+    same = [path for path in names.rglob("*") if path.is_file() and path.read_text().strip() == folder.name]
+    return {base.revision or folder.name, folder.name, *(path.relative_to(names).as_posix() for path in same)}
 
 
 @lru_cache(maxsize=16)
