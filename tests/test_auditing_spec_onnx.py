@@ -55,7 +55,7 @@ def test_a_deployed_file_of_one_probability(
     for last in ((), (torch.nn.Sigmoid(),)):
         export(folder, *last)
         audit = carry_out(folder, ONNX).audit
-        record = read_all([folder / "run" / name for name in audit.settings["release records"]])
+        record = read_all([folder / "run" / name for name in audit.settings["release files"]])
         losses.append(record.signal("loss"))
         told += [note for note in audit.notes if "one column" in note]
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3, atol=1e-5)

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from discreet.audit import Audit
 from discreet.records import Record, RecordError, read_all
-from discreet.store import content_hash
+from discreet.store import Store, content_hash
 
-__all__ = ["CONTENT", "content_of", "release_of"]
+__all__ = ["CONTENT", "FILES", "content_of", "release_of"]
 
 CONTENT = "release record"
 """The setting that says which content the release record of an audit has, where several may lie beside each other."""
+
+FILES = "release files"
+"""The setting that names the files of the release record of an audit, where its spec has several units."""
 
 _SHIPPED = "shipped checkpoint by run"
 
 
 def release_of(folder: Path, audit: Audit) -> tuple[Record, tuple[str, ...]]:
-    """Read ``release/*.safetensors``, leaving out what other settings left there.
+    """Read the files in ``release/`` that the audit names; else all that are there and belong to it.
 
     Where the audit says which checkpoint of which run was shipped, with which settings and with which content, only
     such records are taken.
@@ -32,11 +35,12 @@ def release_of(folder: Path, audit: Audit) -> tuple[Record, tuple[str, ...]]:
     Raises:
         RecordError: No such records, or not those of all runs.
     """
-    paths = sorted((folder / "release").glob("*.safetensors"))
+    named = audit.settings.get(FILES)
+    paths = _there(folder, named) if named else sorted((folder / "release").glob("*.safetensors"))
     if not paths:
         raise RecordError(f"{folder / 'release'}: no record (*.safetensors) to attack")
     shipped = audit.settings.get(_SHIPPED)
-    if isinstance(shipped, Mapping):
+    if isinstance(shipped, Mapping) and not named:
         paths = [path for path in paths if _belongs(Record.open(path), shipped, audit.settings)]
         found = {run for path in paths for run in Record.open(path).runs}
         missing = [run for run in shipped if run not in found]
@@ -49,6 +53,18 @@ def release_of(folder: Path, audit: Audit) -> tuple[Record, tuple[str, ...]]:
     if record.member is None:
         raise record.error("no membership: an attack cannot be judged without knowing who was in which run")
     return replace(record, source=""), tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths)
+
+
+def _there(folder: Path, keys: Sequence[str]) -> list[Path]:
+    """Files of the store; others may lie beside them that an earlier spec left."""
+    store = Store(folder)
+    paths = sorted(store.path(key) for key in keys)
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        raise RecordError(
+            f"{missing[0]}: no such record; the audit is of it ({len(missing)} of {len(paths)} files are missing)"
+        )
+    return paths
 
 
 def content_of(record: Record) -> str:

@@ -225,7 +225,7 @@ def _audit(prepared: Prepared, done: Sequence[Unit], left: Sequence[Unit]) -> Au
         title_of(prepared),
         (analysis,),
         summary=summarize(analysis),
-        **about(prepared, release),
+        **about(prepared, done, release),
         data=Data(dict(prepared.counts)),
         notes=tuple(notes_of(prepared, release, left)),
     )

@@ -15,6 +15,7 @@ import numpy as np
 from discreet._words import listing, whole
 from discreet.attack_specs import chosen
 from discreet.audit import Analysis, Attack, Dataset, Performance, Provenance, Ranked, RankTable
+from discreet.auditing_release import FILES
 from discreet.auditing_spec.work import Prepared, Unit
 from discreet.records import Record
 from discreet.requirement import parse as parse_requirement
@@ -38,13 +39,24 @@ def title_of(prepared: Prepared) -> str:
     return f"What {what if model.has_weights else f'{files} gives'} away"
 
 
-def about(prepared: Prepared, release: Record) -> dict[str, Any]:
-    """Settings and provenance."""
+def about(prepared: Prepared, done: Sequence[Unit], release: Record) -> dict[str, Any]:
+    """Settings and provenance.
+
+    Args:
+        prepared: The audit.
+        done: Units that it is of.
+        release: Their release record.
+    """
     work = prepared.work
     spec = json.loads(json.dumps(asdict(work.spec), default=str))
     shipped = {run: float(release.step[release.rows(run=run)[0]]) for run in release.runs}
     return {
-        "settings": {"spec": spec, **work.panel.about["settings"], "shipped checkpoint by run": shipped},
+        "settings": {
+            "spec": spec,
+            **work.panel.about["settings"],
+            "shipped checkpoint by run": shipped,
+            FILES: [key for unit in done for key in unit.release],
+        },
         "provenance": Provenance(
             work.spec.split.seed,
             {name: metadata.version(name) for name in _PACKAGES},
