@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from discreet import __version__, methods, shipping
+from discreet._code import code_of
 from discreet._content import content_of
 from discreet._find import bare
-from discreet.bank.code import code_of
 from discreet.bank.identity import identity
 from discreet.compressed_audit import names_of
 from discreet.compressing_checks import check_audit, check_folder, check_jobs, check_reference, located
