@@ -47,7 +47,13 @@ def one(
 def test_the_interval_and_the_end_of_the_updates() -> None:
     assert Schedule().times(60) == tuple(range(2, 46, 2))
     assert Schedule(interval=4).times(20) == (4, 8, 12)
-    assert Schedule(interval=5).times(20) == (5, 10, 15)
+    assert Schedule(interval=5).times(20) == (5, 10)  # at 15 nothing would be exchanged
+    assert all(
+        Schedule(n).rate(at, total) > 0
+        for n in (1, 3)
+        for total in (40, 60)
+        for at in Schedule(n).times(total)
+    )
     assert Schedule(interval=1, stop=1.0).times(4) == (1, 2, 3)
     assert Schedule().times(1) == ()
     assert Schedule(interval=100).times(99) == ()

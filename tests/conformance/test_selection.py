@@ -64,6 +64,17 @@ def test_lots_fall_evenly() -> None:
     assert np.abs(many - 100).max() < 40
 
 
+def test_lots_tell_nothing_apart() -> None:
+    assert not any(choose(parse("random"), FOUR, np.random.default_rng(seed))[1] for seed in range(20))
+
+
+def test_of_poor_fits_the_one_that_leaks_less_and_fits_better_is_worth_more() -> None:
+    leaky, tight = candidate("a", -0.5, 0.9), candidate("b", -0.5, 0.6)
+    assert choose(parse("tm"), (leaky, tight), np.random.default_rng(0)) == (1, True)
+    better = candidate("c", -0.1, 0.6), candidate("d", 0.0, 0.9), candidate("e", 0.1, 0.9)
+    assert np.all(np.diff(parse("tm").worth((tight, *better), np.random.default_rng(0))) > 0)
+
+
 def test_a_candidate_without_indicator_comes_last() -> None:
     pair = candidate("a", 0.8, 0.6, None), candidate("b", 0.8, 0.6, 0.0)
     assert choose(parse("indicator"), pair, np.random.default_rng(0))[0] == 1

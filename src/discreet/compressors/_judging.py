@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,11 +42,13 @@ class Judging:
     def point(self, course: Course) -> list[Found]:
         """Measure the models that went on, note it in the course, and return what the test found."""
         params, name = self.released(course.state.params), "chosen"
-        found = self.attack({name: params}, None, course.state.epoch)[name]
         setting = self.phase.setting
+        runs = range(setting.runs)
+        tested = self.attack({name: params}, None, course.state.epoch, {name: runs})[name]
+        found = [tested[run] for run in runs]
         tasks = self.tasks({name: params})[name]
         fits = losses(setting, self._model, params, setting.roles.loop.judged_in).mean(axis=1)
-        for run in range(setting.runs):
+        for run in runs:
             course.points.append(
                 {
                     "run": run,
@@ -60,20 +62,33 @@ class Judging:
         return found
 
     def attack(
-        self, stacks: Mapping[str, Stack], init: Sequence[Found] | None, epoch: int
-    ) -> dict[str, list[Found]]:
-        """Test every model; attackers of candidates are tuned from those of the model that they come from."""
+        self,
+        stacks: Mapping[str, Stack],
+        init: Sequence[Found] | None,
+        epoch: int,
+        runs: Mapping[str, Collection[int]],
+    ) -> dict[str, dict[int, Found]]:
+        """Test models; attackers of candidates are tuned from those of the model that they come from.
+
+        Args:
+            stacks: Models by name.
+            init: What the test found of those that they come from, one a run; None: nothing.
+            epoch: How many are done.
+            runs: For each name the runs whose model is tested.
+        """
         setting = self.phase.setting
-        many = setting.runs
         shown = cases(setting, self._model, stacks, setting.roles.loop, self.test.needs)
-        seeds = [int(stream(self.seed, run, CHOICE, epoch, 1).integers(2**62)) for run in range(many)]
-        names = list(shown)
+        seeds = [int(stream(self.seed, run, CHOICE, epoch, 1).integers(2**62)) for run in range(setting.runs)]
+        places = [(name, run) for name in stacks for run in sorted(runs[name])]
         found = self.test(
-            [case for name in names for case in shown[name]],
-            seeds=seeds * len(names),
-            init=None if init is None else list(init) * len(names),
+            [shown[name][run] for name, run in places],
+            seeds=[seeds[run] for _, run in places],
+            init=None if init is None else [init[run] for _, run in places],
         )
-        return {name: found[at * many : (at + 1) * many] for at, name in enumerate(names)}
+        told: dict[str, dict[int, Found]] = {name: {} for name in stacks}
+        for (name, run), each in zip(places, found, strict=True):
+            told[name][run] = each
+        return told
 
     def tasks(self, stacks: Mapping[str, Stack]) -> dict[str, list[Estimate]]:
         """Task performance of each run's models on its validation samples."""

@@ -6,33 +6,36 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from discreet._code import code_of
+from discreet._content import content_of
 from discreet._types import Float
+from discreet.bank.identity import identity
+from discreet.compressors._candidates import Candidates, derive, with_rows
 from discreet.compressors._course import Course, keep, kept
 from discreet.compressors._judging import CHOICE, Judging
 from discreet.model_seeds import stream
 from discreet.outlasting import outlast
-from discreet.phase import Phase, Progress, start_of
+from discreet.phase import Defence, Phase, Progress, start_of
 from discreet.safety import SafetyTest
 from discreet.selection_rules import Candidate, SelectionRule, choose
 from discreet.sparse import (
     Maskable,
     Plan,
-    check_masks,
-    check_zeros,
     close,
     counts,
     draw_masks,
     maskable,
-    rewire,
 )
 from discreet.sparse.training import growth_of, sparse_start
 from discreet.training import train
+from discreet.training_inputs import key_of
 from discreet.training_state import TrainingState
 from discreet.trajectory import Trajectory
 
@@ -53,6 +56,7 @@ class Rounds:
         patience: Rounds without a better selection score after which a run stops; None: never.
         tolerance: What is better: by so much; None: by two standard errors of the safety test.
         seed: Of everything.
+        defences: What the phase's training was changed by; a course is taken up by a training with the same alone.
     """
 
     phase: Phase
@@ -64,6 +68,7 @@ class Rounds:
     patience: int | None
     tolerance: float | None
     seed: int
+    defences: Sequence[Defence] = ()
 
     def go(self, progress: Progress, scratch: Path | None) -> tuple[Course, str]:
         """Run all rounds; a note says which runs were cut short, if any were.
@@ -74,10 +79,10 @@ class Rounds:
         """
         total, plan = self.phase.recipe.epochs, self._plan
         times = [epoch for epoch in plan.times(total) if epoch + self.tune <= total]
-        course = kept(scratch, self._key())
+        course = kept(scratch, self._key)
         if course is None:
             course = self._begin(times[0] if times else total, progress)
-            keep(scratch, course, self._key())
+            keep(scratch, course, self._key)
         for number, epoch in enumerate(times):
             if epoch < course.state.epoch:
                 continue
@@ -87,7 +92,7 @@ class Rounds:
             after = self._round(course, plan.schedule.rate(epoch, total))
             until = times[number + 1] if number + 1 < len(times) else total
             course = self._train_on(after, until)
-            keep(scratch, course, self._key())
+            keep(scratch, course, self._key)
         course = self._train_on(course, total)
         self._judging.point(course)
         progress("done", 1.0)
@@ -162,22 +167,28 @@ class Rounds:
         return replace(state, epoch=until), list(lost)
 
     def _round(self, course: Course, rate: float) -> Course:
-        """Derive candidates, train, attack and choose: one round."""
+        """Derive candidates, train, attack and choose: one round. Equal candidates are measured once."""
         base, active = course.state, course.state.active.tolist()
-        judging = self._judging
+        judging, (found, kept) = self._judging, self._found
         before = judging.point(course)
-        slopes = self._slopes(base)
-        made = {name: self._candidate(plan, base, rate, slopes) for name, plan in self.pairs.items()}
-        stacks = {name: judging.released(state.params) for name, state in made.items()}
-        leaks = judging.attack(stacks, before, base.epoch) if "leak" in self.rule.needs else {}
+        made = derive(
+            self.pairs,
+            base,
+            rate,
+            found,
+            kept,
+            seed=self.seed,
+            slopes=self._slopes(base),
+            tune=lambda state: self._advance(base.epoch + self.tune, None, resume=state)[0],
+        )
+        new = {name: set(made.own(name)) & set(active) for name in made.states}
+        stacks = {name: judging.released(made.states[name].params) for name, runs in new.items() if runs}
+        leaks = judging.attack(stacks, before, base.epoch, new) if "leak" in self.rule.needs else {}
         tasks = judging.tasks(stacks)
-        tracks = {name: judging.losses(state.params) for name, state in made.items()} if self._tracks else {}
+        tracks = {name: judging.losses(made.states[name].params) for name in stacks} if self._tracks else {}
         chosen: dict[int, str] = {}
         rounds, scores = list(course.rounds), [list(each) for each in course.scores]
         for run in active:
-            names = [name for name, state in made.items() if not state.stopped[run]]
-            if not names:
-                continue
             candidates = tuple(
                 Candidate(
                     name,
@@ -186,17 +197,20 @@ class Rounds:
                     leaks[name][run].error if leaks else before[run].error,
                     self._indicator([*course.tracks[run], tracks[name][run]]) if self._tracks else None,
                 )
-                for name in names
+                for name in made.distinct(run)
+                if not made.states[name].stopped[run]
             )
+            if not candidates:
+                continue
             draw = stream(self.seed, run, CHOICE, base.epoch)
             at, told = choose(self.rule, candidates, draw)
             best = candidates[at]
             chosen[run] = best.name
-            scores[run].append((best.task.value / best.leak, best.task.value * best.error / best.leak**2))
-            rounds.append(_told(run, base.epoch, rate, candidates, best.name, told, bool(leaks)))
-        state = _pick(base, made, chosen, active)
+            scores[run].append(_score(best))
+            entry = {"run": run, "epoch": base.epoch, "rate": rate, "chosen": best.name, "difference": told}
+            rounds.append(entry | _told(run, made, candidates, bool(leaks)))
         extra = [
-            many + (len(made) - (run in chosen)) * self.tune * (run in active)
+            many + (len(made.distinct(run)) - (run in chosen)) * self.tune if run in active else many
             for run, many in enumerate(course.extra)
         ]
         followed = [
@@ -211,39 +225,14 @@ class Rounds:
                 if run not in chosen
             ),
         ]
+        stopped = base.stopped.clone()
+        stopped[active] = base.epoch  # runs of which no candidate stayed finite stop as they were
+        state = with_rows(
+            replace(base, epoch=base.epoch + self.tune, stopped=stopped),
+            {run: made.states[name] for run, name in chosen.items()},
+        )
         after = replace(course, tracks=followed, rounds=rounds, extra=extra, scores=scores, lost=lost)
         return replace(after, state=self._patient(state, after))
-
-    def _candidate(
-        self, plan: Plan, base: TrainingState, rate: float, slopes: Mapping[str, Tensor] | None
-    ) -> TrainingState:
-        """Exchange weights by one pair of rules, and train for a while."""
-        found, kept = self._found
-        prune, grow = plan.rules()
-        active, ids = base.active, list(self._runs)
-        done = rewire(
-            base.masks,
-            base.params,
-            prune,
-            grow,
-            rate,
-            models=ids,
-            time=base.epoch,
-            seed=self.seed,
-            gradients=slopes if grow.needs_gradient else None,
-            regrow=plan.regrow,
-            rows=active.tolist(),
-        )
-        check_masks(done.masks, found.shapes, kept, ids)
-        state = replace(
-            base,
-            params=done.settle(base.params),
-            moments={slot: done.settle(stack) for slot, stack in base.moments.items()},
-            masks=done.masks,
-        )
-        state, _ = self._advance(base.epoch + self.tune, None, resume=state)
-        check_zeros(state.params, state.masks, ids)
-        return state
 
     def _slopes(self, base: TrainingState) -> dict[str, Tensor] | None:
         """Gradients of all weights on the samples that growth looks at: the same for all candidates of a round."""
@@ -300,84 +289,64 @@ class Rounds:
         stopped = state.stopped.clone()
         for run in state.active.tolist():
             scores = course.scores[run]
-            best = max(range(len(scores)), key=lambda at: scores[at][0])
+            best = max(score for score, _ in scores)
             first = next(
                 at
                 for at, (score, error) in enumerate(scores)
-                if score >= scores[best][0] - (2 * error if self.tolerance is None else self.tolerance)
+                if score >= best - (2 * error if self.tolerance is None else self.tolerance)
             )
             if len(scores) - 1 - first >= self.patience:
                 stopped[run] = state.epoch
         return replace(state, stopped=stopped)
 
+    @cached_property
     def _key(self) -> str:
-        """Hash of all that the rounds depend on but the training itself, whose state has a key of its own."""
-        setting = self.phase.setting
+        """Hash of all that the rounds depend on: nothing else is compared with a course that is at its end."""
+        phase, runs = self.phase, list(self._runs)
+        setting, taught = phase.setting, phase.teacher
+        plans = {name: plan.to_json() for name, plan in self.pairs.items()}
+        models = phase.model, phase.released, taught and taught.model
+        made_by = [self.test, self.rule, list(self.defences), setting.recipe.loss, setting.attribute]
         told = [
-            {name: plan.to_json() for name, plan in self.pairs.items()},
-            [self.tune, repr(self.test), repr(self.rule), self.growth, self.patience, self.tolerance],
-            [self.seed, self.phase.recipe.epochs, setting.metric, setting.kind, repr(self.phase.notes)],
+            content_of(json.dumps([plans, setting.metric], sort_keys=True)),
+            [self.tune, self.growth, self.patience, self.tolerance],
+            [setting.kind, phase.recipe.epochs, phase.notes],
+            key_of(phase.recipe, self.seed, runs, "rounds", [phase.subsets, phase.x, phase.y]),
+            [identity(each) for each in models if each is not None],
+            code_of([*made_by, taught and dict(taught.params)]),
             {name: hashlib.sha256(rows.tobytes()).hexdigest() for name, rows in setting.roles.parts()},
         ]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
-def _told(
-    run: int,
-    epoch: int,
-    rate: float,
-    candidates: Sequence[Candidate],
-    chosen: str,
-    told: bool,
-    attacked: bool,
-) -> dict[str, Any]:
-    """One round of one run as plain data."""
-    return {
-        "run": run,
-        "epoch": epoch,
-        "rate": rate,
-        "chosen": chosen,
-        "difference": told,
-        "candidates": [
-            {
-                "name": each.name,
-                "task": each.task.to_json(),
-                "leak": each.leak if attacked else None,
-                "error": each.error if attacked else None,
-                "r": each.r if each.r is None or np.isfinite(each.r) else None,
-            }
-            for each in candidates
-        ],
-    }
+def _score(candidate: Candidate) -> tuple[float, float]:
+    """Task performance over leak, as patience compares it, and its standard error: higher is better.
 
-
-def _pick(
-    base: TrainingState, made: Mapping[str, TrainingState], chosen: Mapping[int, str], active: Sequence[int]
-) -> TrainingState:
-    """The state whose runs are those of the candidates that were chosen; losers leave no trace.
-
-    Runs of which no candidate stayed finite stop as they were.
+    A performance below 0 is multiplied: divided by the leak it would be higher the more leaks.
     """
+    task, leak = candidate.task.value, candidate.leak
+    if task < 0:
+        return task * leak, -task * candidate.error
+    return task / leak, task * candidate.error / leak**2
 
-    def gather(read: Any) -> dict[str, Tensor]:
-        stacks = {name: read(state) for name, state in made.items()}
-        picked = {name: value.clone() for name, value in read(base).items()}
-        for name, value in picked.items():
-            for run, best in chosen.items():
-                value[run] = stacks[best][name][run]
-        return picked
 
-    stopped = base.stopped.clone()
-    for run in active:
-        if run not in chosen:
-            stopped[run] = base.epoch
-    return replace(
-        next(iter(made.values())),
-        params=gather(lambda state: state.params),
-        moments={slot: gather(lambda state, slot=slot: state.moments[slot]) for slot in base.moments},
-        masks=gather(lambda state: state.masks),
-        stopped=stopped,
-    )
+def _told(run: int, made: Candidates, candidates: Sequence[Candidate], attacked: bool) -> dict[str, Any]:
+    """The candidates of one run as plain data, those that equal an earlier one too."""
+    by = {each.name: each for each in candidates}
+    entries = [
+        {
+            "name": name,
+            "same": None if own == name else own,
+            "exchanged": made.exchanged[name][run],
+            "task": by[own].task.to_json(),
+            "leak": by[own].leak if attacked else None,
+            "error": by[own].error if attacked else None,
+            "r": r if (r := by[own].r) is None or np.isfinite(r) else None,
+        }
+        for name, first in made.first.items()
+        if (own := first[run]) in by
+    ]
+    return {"distinct": len(by), "candidates": entries}
 
 
 def _gap(inside: Tensor, outside: Tensor) -> Tensor:

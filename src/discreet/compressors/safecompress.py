@@ -41,7 +41,8 @@ class Safecompress:
         stop: Share of the training after which masks stay.
         growth: Samples whose gradient lets weights grow: ``fit`` (members, the paper's), ``held-out`` (the attacker's
             non-members) or ``gap`` (weights that matter more to the latter than to the former).
-        patience: Rounds without a better score, task performance over leak, after which a run stops; None: never.
+        patience: Rounds without a better score, task performance over leak (times leak, where it is below 0), after
+            which a run stops; None: never.
         tolerance: By how much a score must be better; None: by two standard errors.
 
     Raises:
@@ -93,7 +94,9 @@ class Safecompress:
         """Train; see ``Compressor``.
 
         ``history`` has ``points`` (loss, task performance and leak of the models that went on, at each update and at
-        the end), ``rounds`` (every candidate, and which went on) and ``extra`` (epochs spent on those that did not).
+        the end), ``rounds`` (how many candidates were ``distinct``, and which went on; of every candidate how many
+        weights it ``exchanged``, and which earlier one it is the ``same`` as, if any: equal ones are trained and
+        attacked once) and ``extra`` (epochs spent on those that did not go on).
         """
         base = (
             Plan(setting.density) if setting.plan is None else replace(setting.plan, density=setting.density)
@@ -115,6 +118,7 @@ class Safecompress:
             self.patience,
             self.tolerance,
             setting.seed,
+            defences,
         )
         course, note = rounds.go(progress, setting.scratch)
         share = phase.subsets.shape[1] / setting.roles.fit.shape[1]

@@ -1,11 +1,12 @@
 """An attack network on log-odds and labels, one for each model, all trained at once.
 
 The attack of Zhu et al., "Safety and Performance, Why not Both?" (2022), section 4.3.2, Branch 2, as one small
-perceptron instead of three streams, so that the networks of all candidates and runs train as one stack.
+perceptron instead of three streams, so that the networks of all runs train as one stack.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,8 @@ from discreet.safety._protocol import Answers, Case, Found
 from discreet.training import train
 
 __all__ = ["Odds"]
+
+_IDS = 2**31  # ids of models that train together lie below
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,18 @@ class Odds:
         self, cases: Sequence[Case], *, seeds: Sequence[int], init: Sequence[Found] | None = None
     ) -> list[Found]:
         """See ``SafetyTest``."""
-        sizes = {len(case.known) for case in cases}
-        if len(sizes) > 1:  # a stack trains on equally many samples
-            starts = [None] * len(cases) if init is None else [[each] for each in init]
-            return [
-                self([case], seeds=[seed], init=start)[0]
-                for case, seed, start in zip(cases, seeds, starts, strict=True)
-            ]
+        found: list[Found | None] = [None] * len(cases)
+        for places in _stacks(cases, seeds):
+            own = [cases[at] for at in places], [seeds[at] for at in places]
+            start = None if init is None else [init[at] for at in places]
+            for at, each in zip(places, self._together(*own, start), strict=True):
+                found[at] = each
+        return [each for each in found if each is not None]
+
+    def _together(
+        self, cases: Sequence[Case], seeds: Sequence[int], init: Sequence[Found] | None
+    ) -> list[Found]:
+        """As one stack: equally many samples each, and different seeds."""
         scales = [_scale(case.known) if init is None else init[i].attacker[1] for i, case in enumerate(cases)]
         known = [_read(case.known, scale) for case, scale in zip(cases, scales, strict=True)]
         network = MLP((known[0].shape[1], *self.hidden, 1))
@@ -84,7 +92,7 @@ class Odds:
             orders + own * np.arange(len(cases))[:, None],
             self._recipe(self.epochs if init is None else self.tune),
             init=_start(network, seeds) if init is None else _stack([each.attacker[0] for each in init]),
-            model_ids=_ids(seeds),
+            model_ids=[seed % _IDS for seed in seeds],
             workers=1,
         )
         found = []
@@ -134,12 +142,11 @@ def _stack(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
 
 
-def _ids(seeds: Sequence[int]) -> list[int]:
-    """Ids that give each network its order of samples; those of equal seeds are moved apart."""
-    found: list[int] = []
-    for seed in seeds:
-        each = seed % 2**31
-        while each in found:
-            each += 1
-        found.append(each)
-    return found
+def _stacks(cases: Sequence[Case], seeds: Sequence[int]) -> list[list[int]]:
+    """Places of cases that train together: equally many samples each, and no seed twice, as it gives the order."""
+    found: dict[tuple[int, int], list[int]] = {}
+    met: Counter[int] = Counter()
+    for at, (case, seed) in enumerate(zip(cases, seeds, strict=True)):
+        found.setdefault((len(case.known), met[seed % _IDS]), []).append(at)
+        met[seed % _IDS] += 1
+    return list(found.values())

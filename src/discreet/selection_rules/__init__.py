@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from discreet import _find
@@ -35,7 +37,7 @@ def parse(spec: str | SelectionRule) -> SelectionRule:
 def choose(
     rule: SelectionRule, candidates: tuple[Candidate, ...], draw: np.random.Generator
 ) -> tuple[int, bool]:
-    """The candidate that goes on, and whether the rule told it from another one at all.
+    """The candidate that goes on, and whether the rule told candidates apart at all, which lots never do.
 
     Raises:
         ValueError: The rule gives something else than one number a candidate.
@@ -46,8 +48,13 @@ def choose(
         >>> pair = Candidate("a", same, 0.6, 0.01), Candidate("b", same, 0.5, 0.01)
         >>> choose(parse("tm"), pair, np.random.default_rng(0))
         (1, True)
+        >>> choose(parse("random"), pair, np.random.default_rng(0))[1]
+        False
     """
+    alike = (candidates[0],) * len(candidates)
+    blind = np.asarray(rule.worth(alike, copy.deepcopy(draw)), dtype=np.float64)
     worth = np.asarray(rule.worth(candidates, draw), dtype=np.float64)
     if worth.shape != (len(candidates),) or np.isnan(worth).any():
         raise ValueError(f"{rule}: expected one number for each of {len(candidates)} candidates, got {worth}")
-    return int(worth.argmax()), bool(np.unique(worth).size > 1)
+    # Numbers that equal candidates would have been given as well say nothing of these.
+    return int(worth.argmax()), bool(np.unique(worth).size > 1 and not np.array_equal(worth, blind))

@@ -18,7 +18,9 @@ __all__ = ["Tm"]
 class Tm:
     """Task performance to the power lambda, divided by the attack's.
 
-    Early in training it favours whoever fits fastest, and it hides how far an attack is above chance.
+    Early in training it favours whoever fits fastest, and it hides how far an attack is above chance. It is made for
+    performances of 0 and more: one below 0 (R² of a poor fit) is multiplied by the attack's, since divided by it a
+    model would be worth more the more it leaks.
 
     Attributes:
         power: The paper's lambda.
@@ -40,4 +42,10 @@ class Tm:
     ) -> Float[np.ndarray, " candidate"]:
         """Eq. 6; see ``SelectionRule``."""
         del draw
-        return np.array([max(0.0, each.task.value) ** self.power / each.leak for each in candidates])
+        sizes = [abs(each.task.value) ** self.power for each in candidates]
+        return np.array(
+            [
+                size / each.leak if each.task.value >= 0 else -size * each.leak
+                for size, each in zip(sizes, candidates, strict=True)
+            ]
+        )

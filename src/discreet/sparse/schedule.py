@@ -14,7 +14,7 @@ __all__ = ["Schedule"]
 class Schedule:
     """Updates at whole intervals, each dropping less than the one before it.
 
-    The share that is dropped falls as half a cosine from ``fraction`` at the start to 0 at ``stop``, after which
+    The share that is dropped falls as half a cosine from ``fraction`` at the start to 0 at ``stop``, from which on
     masks are fixed ("Rigging the Lottery: Making All Tickets Winners", section 3). Times are counted in epochs, or
     steps: whatever the caller counts in.
 
@@ -43,9 +43,15 @@ class Schedule:
                 raise SparseError(f"{name}: expected above 0, at most 1, got {value}")
 
     def times(self, total: int) -> tuple[int, ...]:
-        """Times of all updates of a training of this length; after its end there is none."""
+        """Times of all updates of a training of this length: while it lasts, and while they exchange anything.
+
+        Example:
+            >>> Schedule(interval=5).times(20)  # at 15 the share is 0
+            (5, 10)
+        """
         step = self.step(total)
-        return tuple(range(step, min(math.floor(self.stop * total + 1e-9), total - 1) + 1, step))
+        times = range(step, min(math.floor(self.stop * total + 1e-9), total - 1) + 1, step)
+        return tuple(time for time in times if self.rate(time, total) > 0)
 
     def step(self, total: int) -> int:
         """Time between two updates of a training of this length."""
