@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from discreet._find import SpecError
+from discreet.compressors.quantize import _followed
 from discreet.defences._gradients import plain
 from discreet.defences.even import Even
 from discreet.measure import measure_stack
@@ -64,6 +65,20 @@ def test_the_indicator_is_that_of_the_quantized_checkpoints(aware: bool) -> None
     assert done.history["r"]["r"] == pytest.approx(np.mean(done.history["r_of_run"]))
     assert done.history["r"]["low"] <= done.history["r"]["r"] <= done.history["r"]["high"]
     assert fit(f"quantize(quantizer={SIGN!r})", setting(1, recipe={"epochs": 1})).history["r"] is None
+
+
+def test_runs_have_samples_of_their_own() -> None:
+    """Which sample of one run stands beside which of another says nothing."""
+    rng = np.random.default_rng(0)
+    gaps = np.array([0.3, 0.0, 0.1])[None, :, None]
+    common = rng.standard_normal((1, 3, 400))
+    found = 1 + gaps + 0.1 * (common + 0.1 * rng.standard_normal((4, 3, 400)))
+    mixed = found.copy()
+    mixed[1] = mixed[1][:, rng.permutation(400)]
+    one, other = _followed(found)["r"], _followed(mixed)["r"]
+    for end in ("r", "low", "high"):
+        assert one[end] == pytest.approx(other[end], rel=1e-9)
+    assert one["low"] < one["r"] < one["high"]
 
 
 def test_even_adds_the_variance_of_the_batch() -> None:

@@ -21,25 +21,45 @@ from discreet.compressors._common import outcome
 from discreet.compressors._performance import losses
 from discreet.defences._gradients import plain
 from discreet.ensemble import Diverged
-from discreet.indicator import indicator
+from discreet.indicator import RunIndicator, indicator
 from discreet.phase import Defence, Outcome, Phase, Progress, Setting, defended, finished, fresh_phase, run
 from discreet.quantizers import parse, quantize_stack
 from discreet.training_paths import Batch, Gradients
 
 __all__ = ["Quantize"]
 
+LEVEL = 0.95
+
 
 def _followed(found: Float[np.ndarray, "run checkpoint sample"]) -> dict[str, Any]:
     """The indicator along trajectories, over all runs and of each."""
     if found.shape[1] < 2:
         return {"r": None, "r_of_run": None, "best": None}
-    whole = indicator(found)
+    whole = indicator(found, level=LEVEL)
     runs = list(whole.per_run.values())
+    low, high = _interval([run for run in runs if run.status == "ok"])
     return {
-        "r": whole.to_json(),
+        "r": replace(whole, low=low, high=high).to_json(),
         "r_of_run": [None if run.status != "ok" else run.r for run in runs],
         "best": [run.best + 1 for run in runs],
     }
+
+
+def _interval(runs: Sequence[RunIndicator]) -> tuple[float | None, float | None]:
+    """Interval of the mean r of runs that have samples of their own: independent, not crossed with shared samples.
+
+    A t interval, at least as wide as the runs' own ones make it; the ends are moved as ``discreet.indicator`` moves
+    them, for the squared noise of a mean and for picking the least of nearly tied candidates.
+    """
+    if len(runs) < 2:
+        return (runs[0].low, runs[0].high) if runs else (None, None)
+    from scipy.special import stdtrit
+
+    n, values = len(runs), np.array([run.r for run in runs])
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2) * values.std(ddof=1)) / n**0.5
+    own = sum(((run.high - run.low) / 2) ** 2 for run in runs) ** 0.5 / n
+    centre, half, excess = float(values.mean()), max(half, own), 0.5 / runs[0].samples
+    return max(0.0, centre - excess - half), max(centre + half, float(np.mean([run.high for run in runs])))
 
 
 def _check_finite(params: Mapping[str, Tensor], batch: Batch) -> None:
@@ -59,9 +79,10 @@ def _check_finite(params: Mapping[str, Tensor], batch: Batch) -> None:
 class Quantize:
     """All weights of the big model, in few bits; the setting's density is not used.
 
-    ``history`` has the indicator r of the trajectory: losses of each epoch's quantized weights on the validation
-    samples, which no run trains on. ``r`` is over runs, ``r_of_run`` each run's, ``best`` the epoch of the lowest
-    loss in each run (None, if there are fewer than two epochs).
+    ``history`` has the indicator r of the trajectory: losses of each epoch's quantized weights on the run's own
+    validation samples, which this run does not train on, though others may. ``r`` is over runs, taken as independent:
+    as they draw their samples from one pool, its interval is a little too narrow for new data. ``r_of_run`` is each
+    run's, ``best`` the epoch of the lowest loss in each (None, if there are fewer than two epochs).
 
     Attributes:
         quantizer: Spec string of ``quantizers``.
