@@ -246,9 +246,7 @@ def expose_one(record: Record, spec: str, variant: str, run: str | None = None) 
     method, why = attacks.parse(spec), apart(spec, variant)
     if why:
         raise record.error(f"{spec}: {why}")
-    # Rows of other variants are only copied where an attack looks at several.
-    seen = record if hasattr(method, "variants") else record.take_rows(record.rows(variant))
-    return expose(seen, method, variant, runs=None if run is None else [run])
+    return expose(record, method, variant, runs=None if run is None else [run])
 
 
 def judge(
@@ -268,7 +266,9 @@ def judge(
     e = exposure
     about: dict[str, Any] = {"level": level, "cluster": cluster, "keep": e.keep}
     runs = list(zip(e.scores, e.member, e.keep, strict=True))
-    gains = _mean_over_runs([advantage(s, y, keep=k, level=level, seed=seed) for s, y, k in runs], level)
+    gains = _mean_over_runs(
+        [advantage(s, y, keep=k, cluster=cluster, level=level, seed=seed) for s, y, k in runs], level
+    )
     halved = [(1 + x) / 2 for x in (gains.value, gains.low, gains.high)]
     return Attacked(
         e,

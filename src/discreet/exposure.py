@@ -11,12 +11,10 @@ from discreet._types import Bool, Float
 from discreet.attacks import Attack, attack, parse
 from discreet.attacks._public import known_answers, public_samples
 from discreet.duplicate_texts import on_both_sides, same_text
+from discreet.fixed_counts import evened, outside_pool, tells_by_count
 from discreet.records import Record, RecordError
 
 __all__ = ["Exposure", "expose", "judged"]
-
-_ENOUGH_RUNS = 4
-"""With fewer other runs, samples of the pool would often be in none of them by chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +97,11 @@ def expose(
         runs = [run for run in record.runs if run in having]
     if not runs:
         raise RecordError("runs: expected at least one run to attack, got none")
-    found = [attack(record, method, run=run, variant=variant, step=step) for run in runs]
+    method = parse(method) if isinstance(method, str) else method
+    for run in runs:
+        record.trajectory(variant, run)
+    seen = _seen(record, method, variant)
+    found = [attack(_blind(record, seen, run), method, run=run, variant=variant, step=step) for run in runs]
     member, keep = judged(record, runs)
     calibrating = np.zeros_like(member)
     if record.calibration is not None:
@@ -128,7 +130,7 @@ def judged(
         RecordError: As :func:`expose`.
     """
     member = np.array([record.membership(run) for run in runs])
-    keep = ~(_told(record, runs, member) | np.array([_outside(record.blind(run)) for run in runs]))
+    keep = ~(_told(record, runs, member) | np.array([outside_pool(record, run) for run in runs]))
     if not keep.any():
         raise record.error(
             "public, known: the attacker knows the answer to every sample; none is left to judge"
@@ -168,17 +170,24 @@ def _alike(
     return member == kinds.pop()
 
 
-def _looked_at(record: Record, method: Attack | str, variant: str) -> list[int]:
+def _seen(record: Record, method: Attack, variant: str) -> Record:
+    """The rows that an attack may read: those of other variants are only copied where it looks at several."""
+    if hasattr(method, "variants"):
+        return record
+    names = {variant, getattr(method, "start", "") or variant}
+    return record.take_rows(np.concatenate([record.rows(name) for name in sorted(names)]))
+
+
+def _blind(record: Record, seen: Record, run: str) -> Record:
+    """What the attack on a run may see; the whole record knows the design, also where few runs have the variant."""
+    blind, dealt = seen.blind(run), tells_by_count(record, run)
+    return blind if dealt is None or not blind.member_runs else evened(blind, dealt)
+
+
+def _looked_at(record: Record, method: Attack, variant: str) -> list[int]:
     """Numbers of the variants that an attack reads: several where they are released together."""
-    together = getattr(parse(method) if isinstance(method, str) else method, "variants", (variant,))
+    together = getattr(method, "variants", (variant,))
     return [record.variants.index(name) for name in together or record.variants]
-
-
-def _outside(blind: Record) -> Bool[np.ndarray, " sample"]:
-    """Samples that the other runs show to be outside the pool."""
-    times, others = np.asarray(blind.member).sum(axis=0), len(blind.member_runs)
-    in_pairs = others > 0 and bool(np.isin(times, (0, others / 2)).all())
-    return times == 0 if others >= _ENOUGH_RUNS or in_pairs else np.zeros(blind.n_samples, bool)
 
 
 def _told(

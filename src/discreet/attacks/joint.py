@@ -8,6 +8,7 @@ with one variant it is that attack.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from discreet._types import Bool, Float
 from discreet.attacks._predictive import fit
 from discreet.attacks._references import SIGNALS, References, check_choice, read_statistic, references
+from discreet.attacks._sides import need_side
 from discreet.records import Record
 
 __all__ = ["Joint"]
@@ -27,7 +29,8 @@ _RIDGE = 0.02
 class Joint:
     """Likelihood ratio of all variants' statistics at once, with and without the sample.
 
-    The target's row only says which run and step; its other variants at that step are taken with it.
+    The target's row only says which run and step; its other variants at that step are taken with it. It is compared
+    with the other runs that have all of these variants.
 
     Attributes:
         variants: Variants released together; all of the target's run when empty.
@@ -44,7 +47,12 @@ class Joint:
         check_choice("signal", self.signal, SIGNALS)
 
     def __call__(self, blind: Record, row: int) -> Float[np.ndarray, " sample"]:
-        looks = [self._look(blind, own) for own in self._rows(blind, row)]
+        own = self._rows(blind, row)
+        refs = _shared(blind, [references(blind, each) for each in own])
+        for each in refs:
+            need_side(blind, each.inside, "trained")
+            need_side(blind, each.outside, "did not train")
+        looks = [self._look(blind, *each) for each in zip(own, refs, strict=True)]
         inside = _log_density([(look, look.refs.inside, True) for look in looks], self.variance)
         outside = _log_density([(look, look.refs.outside, False) for look in looks], self.variance)
         return (inside - outside).mean(axis=0)
@@ -60,8 +68,7 @@ class Joint:
                 )
         return [at[variant] for variant in self.variants or sorted(at)]
 
-    def _look(self, blind: Record, row: int) -> _Look:
-        refs = references(blind, row)
+    def _look(self, blind: Record, row: int, refs: References) -> _Look:
         return _Look(
             refs,
             read_statistic(blind, np.array([row]), self.signal)[0],
@@ -76,6 +83,20 @@ class _Look:
     refs: References
     target: Float[np.ndarray, "query sample"]
     values: Float[np.ndarray, "reference query sample"]
+
+
+def _shared(blind: Record, found: Sequence[References]) -> list[References]:
+    """The references of each variant, from the runs that have all of them: residuals are compared run by run."""
+    runs = set.intersection(*({blind.run[int(row)] for row in refs.rows} for refs in found))
+    if not runs:
+        raise blind.error(
+            "variants: no other run has all of those released together; record them in the same runs"
+        )
+    kept = [np.array([blind.run[int(row)] in runs for row in refs.rows]) for refs in found]
+    return [
+        References(refs.rows[own], refs.inside[own], refs.outside[own])
+        for refs, own in zip(found, kept, strict=True)
+    ]
 
 
 def _log_density(

@@ -9,6 +9,7 @@ import numpy as np
 from discreet._types import Float
 from discreet.attacks._predictive import fit
 from discreet.attacks._references import SIGNALS, check_choice, read_statistic, references
+from discreet.attacks._sides import need_side
 from discreet.records import Record
 
 __all__ = ["Lira"]
@@ -53,10 +54,12 @@ class Lira:
 
     def __call__(self, blind: Record, row: int) -> Float[np.ndarray, " sample"]:
         refs = references(blind, row).drawn(blind, self.references, self.seed)
+        need_side(blind, refs.outside, "did not train")
         target = read_statistic(blind, np.array([row]), self.signal)[0]
         values = read_statistic(blind, refs.rows, self.signal)
         outside = fit(values, refs.outside, refs.mean_outside(values), self.variance)
         if self.mode == "online":
+            need_side(blind, refs.inside, "trained")
             inside = fit(values, refs.inside, refs.mean_inside(values), self.variance)
             return (inside.log_density(target) - outside.log_density(target)).mean(axis=0)
         if self.tail == "both":
