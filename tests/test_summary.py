@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from discreet._json import read_as
 from discreet.audit import Agreement, Analysis, Attack, Paired, RankTable, RocCurve, Stability
-from discreet.summary import headline, needed_samples, pairs_told_apart, summarize
+from discreet.summary import DOUBTS, headline, needed_samples, pairs_told_apart, summarize
 
 NBSP = "\u00a0"
 
@@ -232,6 +234,12 @@ def test_runs_needed_are_said_where_known() -> None:
     assert (
         "No number of runs tried made two disjoint halves agree at a Spearman correlation of 0.95." in words
     )
+
+
+def test_the_docs_say_what_each_doubt_voids() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "reading.md").read_text()
+    rows = page.partition("## What a doubt voids")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \| .+ \|$", rows, flags=re.MULTILINE) == list(DOUBTS)
 
 
 def test_names_cannot_break_out_of_their_backticks() -> None:
