@@ -18,7 +18,7 @@ import pytest
 from discreet.audit import Audit
 from discreet.auditing_language import Texted, audit_language, deal_texts
 from discreet.cli import entry
-from discreet.llm import trajectory as trajectories
+from discreet.llm import trajectory
 from discreet.llm.encoding import encode
 from discreet.llm.model import load
 from discreet.llm.texts import Texts
@@ -342,7 +342,7 @@ def test_one_working_copy_unless_more_are_asked_for(
         asked.append(workers)
         return do_units(*given, workers=workers, **more)
 
-    monkeypatch.setattr(trajectories, "do_units", spy)
+    monkeypatch.setattr(sys.modules[trajectory.__module__], "do_units", spy)
     files = {"hf": "base", "adapter": "out", "members": "members.jsonl", "nonmembers": "others.jsonl"}
     words = [word for name, file in files.items() for word in (f"--{name}", str(place / file))]
     words += ["--quantizer", "full", "--attack", "loss"]

@@ -101,7 +101,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def stop(*given: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
-    return lambda: monkeypatch.setattr(auditing_language, "audit_attacks", stop)
+    return lambda: monkeypatch.setattr(auditing_language, "attack_held", stop)
 
 
 def test_what_was_stopped_before_its_attacks_passes_no_gate(

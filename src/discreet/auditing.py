@@ -32,7 +32,6 @@ def audit_attacks(
     strict: bool = True,
     workers: int = 1,
     backend: Backend | None = None,
-    audit: Audit | None = None,
     progress: Progress = lambda doing, share: None,
 ) -> Audit:
     """Attack every variant of a run directory, and put what was found into its audit and its report.
@@ -41,12 +40,11 @@ def audit_attacks(
     what was there, goes. The attack ``loss`` is always among the attacks. Level and seed are those of the audit.
 
     Args:
-        run_dir: A run directory with records in ``release/``.
+        run_dir: A run directory with an ``audit.json`` and records in ``release/``.
         specs: Spec strings; ``"all"`` stands for every attack with its defaults.
         strict: Whether a named attack that the records do not allow is an error; else it is left out, with why.
         workers: Threads; the bytes do not depend on it.
         backend: Where attacks run; None: here. Nor on that.
-        audit: What they are put into; None: what ``audit.json`` holds, which stays as it is until all is done.
         progress: Called with what is being done, and the share of all work that is done.
 
     Returns:
@@ -56,17 +54,17 @@ def audit_attacks(
         RecordError: There are no release records of this audit, or they lack what a named attack needs.
         SpecError: A named attack is unknown.
         StoreError: The directory is in use or cannot be written.
-        FileNotFoundError: It holds no audit, and none is given.
+        FileNotFoundError: It holds no audit.
         ValueError: ``workers`` below 1.
     """
     store = Store(run_dir)
     path = store.folder / "audit.json"
-    if audit is None and not path.exists():
+    if not path.exists():
         raise FileNotFoundError(2, "no audit to add attacks to; expected a run directory", str(path))
     with store.lock():
         return attack_held(
             store,
-            Audit.load(path) if audit is None else audit,
+            Audit.load(path),
             specs,
             strict=strict,
             workers=workers,

@@ -16,7 +16,7 @@ from discreet._spread import available, one_torch_thread
 from discreet._words import listing, whole
 from discreet.attack_specs import chosen
 from discreet.audit import Audit, Data, Dataset, Provenance
-from discreet.auditing import audit_attacks
+from discreet.auditing import attack_held
 from discreet.auditing_release import CONTENT, content_of
 from discreet.dealing_texts import Dealt, Texted, check_dealt, deal_texts
 from discreet.llm._variants import parse_variants
@@ -132,14 +132,15 @@ def audit_language(
         shipped = _known(units, base, dealt, shipped)
         audit = _audit(base, subject, texted, dealt, followed, shipped, seed)
         _keep(store, audit, followed, shipped)
-    return audit_attacks(
-        folder,
-        attacks,
-        strict=False,
-        workers=workers or available(),
-        audit=audit,
-        progress=lambda doing, share: progress(doing, 0.75 + 0.25 * share),
-    )
+        return attack_held(
+            store,
+            audit,
+            attacks,
+            strict=False,
+            workers=workers or available(),
+            backend=None,
+            progress=lambda doing, share: progress(doing, 0.75 + 0.25 * share),
+        )
 
 
 def follow(
