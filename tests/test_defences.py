@@ -614,6 +614,18 @@ def test_there_is_no_epsilon_when_something_else_saw_the_members(change: dict[st
     assert phase.remarks[0].startswith(f"not differentially private: {why}")
 
 
+def test_there_is_no_epsilon_at_a_delta_that_allows_to_publish_a_sample() -> None:
+    phase = fresh_phase(setting())
+    samples = phase.subsets.shape[1]
+    assert DPSGD(delta=0.9 / samples).apply(phase).epsilon is not None
+    for delta in (1 / samples, 0.5, 1):
+        found = DPSGD(delta=delta).apply(phase)
+        assert found.epsilon is None
+        assert found.remarks[-1].startswith(
+            f"no epsilon: delta {delta:g} is not below one over the {samples} samples"
+        )
+
+
 def test_no_noise_and_a_teacher_have_no_epsilon_either() -> None:
     assert DPSGD(noise=0).apply(fresh_phase(setting())).epsilon is None
     for order in (("distil", "dpsgd"), ("dpsgd", "distil")):

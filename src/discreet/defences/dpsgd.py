@@ -44,7 +44,7 @@ class DPSGD:
     Attributes:
         noise: Standard deviation of the noise in units of ``clip``.
         clip: Largest norm of one sample's gradient.
-        delta: At which epsilon is given; below one over the number of samples.
+        delta: At which epsilon is given; there is none where it is not below one over the number of samples.
     """
 
     noise: float | int = 1.0
@@ -94,6 +94,11 @@ class DPSGD:
         if reason:
             return f"not differentially private: {reason}"
         samples, size = phase.subsets.shape[1], phase.recipe.batch_size
+        if self.delta * samples >= 1:
+            return (
+                f"no epsilon: delta {self.delta:g} is not below one over the {samples} samples, and a training that"
+                " publishes one of them whole may have such a delta"
+            )
         steps = phase.recipe.epochs * -(-samples // size)
         return epsilon(self.noise, min(1.0, size / samples), steps, self.delta), float(self.delta)
 
