@@ -9,11 +9,13 @@ import pytest
 
 from discreet._find import SpecError
 from discreet.estimate import Estimate
-from discreet.release_audit import _ratio, check_tests, mean_of_runs
+from discreet.methods import fit
+from discreet.release_audit import _ratio, assess, check_tests, less, mean_of_runs
 from discreet.safety import Found, parse
 from discreet.safety._judge import best_threshold, decided, judge
 from discreet.safety.attribute import Attribute
 from discreet.safety.basket import Basket
+from tests.compression import setting
 from tests.conformance.test_safety import case
 
 
@@ -145,6 +147,18 @@ def test_an_attacker_who_holds_two_versions_knows_more() -> None:
     assert together.leak > alone.leak + 0.02
 
 
+def test_equal_models_are_equally_attacked_whatever_else_is() -> None:
+    one, other = case(20, 0.8), case(21, 0.8)
+    test = parse("odds")
+    before = test([one], seeds=[1])[0]
+    found = test([one, other, one], seeds=[7, 7, 7], init=[before] * 3)
+    alone = test([one], seeds=[7], init=[before])[0]
+    for each in (found[0], found[2]):
+        assert (each.leak, each.value) == (alone.leak, alone.value)
+        assert np.array_equal(each.scores, alone.scores)
+    assert not np.array_equal(found[1].scores, alone.scores)
+
+
 def test_an_audit_takes_attacks_that_tell_an_accuracy() -> None:
     for spec in ("modified(metric='auc')", "attribute", "basket(weights=(1.0, 2.0))"):
         with pytest.raises(ValueError, match="tests: expected membership attacks that tell an accuracy, got"):
@@ -164,6 +178,20 @@ def test_runs_that_agree_are_no_certainty_and_intervals_end_where_the_figure_doe
     assert (wide.low, wide.high) == (0.5, 1.0)
 
 
-def test_the_tm_score_of_a_model_worse_than_the_mean_has_its_interval() -> None:
-    found = _ratio(Estimate(-0.2, -0.4, 0.1, 50, 0.95), Estimate(0.6, 0.5, 0.7, 50, 0.95))
+def test_the_tm_score_of_a_model_about_as_good_as_the_mean_has_its_interval() -> None:
+    found = _ratio(Estimate(0.05, -0.4, 0.1, 50, 0.95), Estimate(0.6, 0.5, 0.7, 50, 0.95))
+    assert found is not None
     assert (found.low, found.high) == (pytest.approx(-0.8), pytest.approx(0.2))
+
+
+def test_the_tm_score_of_a_model_worse_than_the_mean_is_not_defined() -> None:
+    """It would be better the more leaks."""
+    given = setting(task="mse", recipe={"epochs": 1, "lr": 1e-30})
+    found = assess(given, given.model, fit("dense", given).params)
+    assert found.task.value < 0
+    assert found.tm is None
+    assert [each["tm"] for each in found.by_run] == [None, None]
+    told = found.to_json()
+    assert told["tm"] is None
+    with pytest.raises(ValueError, match="tm: expected a figure of every run, run 0 has none"):
+        less(told["by_run"], told["by_run"], "tm")

@@ -173,7 +173,9 @@ def _beside(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any
     one, two = first["audit"]["by_run"], other["audit"]["by_run"]
     if len(one) < 2:
         return {}
-    return {name: less(one, two, name).to_json() for name in ("task", "mia", "tm")}
+    undefined = any(each["tm"] is None for each in (*one, *two))
+    names = ("task", "mia") if undefined else ("task", "mia", "tm")
+    return {name: less(one, two, name).to_json() for name in names}
 
 
 def _left(found: Results) -> list[str]:

@@ -54,8 +54,9 @@ class Assessment:
         mia: The strongest attack's accuracy in each run, at least 0.5: Zhu et al., section 4.3.4.
         auc: Its AUC.
         tpr: Its TPR at each FPR.
-        tm: Task performance over ``mia``, Eq. 6 with lambda 1.
-        by_run: Task, mia and tm of each run.
+        tm: Task performance over ``mia``, Eq. 6 with lambda 1; None if a run's performance is below 0, as the ratio
+            would then be higher the more leaks.
+        by_run: Task, mia and tm (or None) of each run.
     """
 
     task: Estimate
@@ -64,13 +65,14 @@ class Assessment:
     mia: Estimate
     auc: Estimate
     tpr: Mapping[float, Estimate]
-    tm: Estimate
-    by_run: tuple[Mapping[str, float], ...]
+    tm: Estimate | None
+    by_run: tuple[Mapping[str, float | None], ...]
 
     def to_json(self) -> dict[str, Any]:
         """All numbers as plain data."""
         return {
-            **{name: getattr(self, name).to_json() for name in ("task", "train", "mia", "auc", "tm")},
+            **{name: getattr(self, name).to_json() for name in ("task", "train", "mia", "auc")},
+            "tm": None if self.tm is None else self.tm.to_json(),
             "attacks": {name: each.to_json() for name, each in self.attacks.items()},
             "tpr": {f"{fpr:g}": each.to_json() for fpr, each in self.tpr.items()},
             "by_run": [dict(each) for each in self.by_run],
@@ -157,7 +159,8 @@ def _assessment(
     }
     floor = [_floored(each.value) for each in strongest]
     bounds = (0.0, 1.0) if setting.kind != "mse" and ":" not in setting.metric else (-math.inf, math.inf)
-    tms = [_ratio(task, mia) for task, mia in zip(tasks, floor, strict=True)]
+    ratios = [_ratio(task, mia) for task, mia in zip(tasks, floor, strict=True)]
+    defined = [each for each in ratios if each is not None]
     return Assessment(
         mean_of_runs(tasks, within=bounds),
         mean_of_runs(fits, within=bounds),
@@ -165,10 +168,10 @@ def _assessment(
         mean_of_runs(floor, within=(0.5, 1.0)),
         mean_of_runs(aucs, within=(0.0, 1.0)),
         {fpr: mean_of_runs(each, within=(0.0, 1.0)) for fpr, each in rates.items()},
-        mean_of_runs(tms),
+        mean_of_runs(defined) if len(defined) == len(ratios) else None,
         tuple(
-            {"task": task.value, "mia": mia.value, "tm": tm.value}
-            for task, mia, tm in zip(tasks, floor, tms, strict=True)
+            {"task": task.value, "mia": mia.value, "tm": None if tm is None else tm.value}
+            for task, mia, tm in zip(tasks, floor, ratios, strict=True)
         ),
     )
 
@@ -231,7 +234,9 @@ def mean_of_runs(
     return Estimate(mean, min(low, mean), max(high, mean), n, LEVEL, "t interval over runs")
 
 
-def less(one: Sequence[Mapping[str, float]], other: Sequence[Mapping[str, float]], name: str) -> Estimate:
+def less(
+    one: Sequence[Mapping[str, float | None]], other: Sequence[Mapping[str, float | None]], name: str
+) -> Estimate:
     """A figure of one method less that of another, run by run: they share the samples of each part.
 
     Args:
@@ -239,11 +244,19 @@ def less(one: Sequence[Mapping[str, float]], other: Sequence[Mapping[str, float]
         other: The same of the other method.
         name: Of the figure.
 
+    Raises:
+        ValueError: A run of either has no such figure.
+
     Example:
         >>> round(less([{"mia": 0.6}, {"mia": 0.7}], [{"mia": 0.5}, {"mia": 0.5}], "mia").value, 3)
         0.15
     """
-    values = [mine[name] - theirs[name] for mine, theirs in zip(one, other, strict=True)]
+    values = []
+    for run, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+        first, second = mine[name], theirs[name]
+        if first is None or second is None:
+            raise ValueError(f"{name}: expected a figure of every run, run {run} has none")
+        values.append(first - second)
     return mean_of_runs([Estimate(each, each, each, 1, LEVEL) for each in values])
 
 
@@ -269,8 +282,10 @@ def _floored(value: Estimate) -> Estimate:
     return Estimate(value_, low, high, value.n, value.level, value.method)
 
 
-def _ratio(task: Estimate, mia: Estimate) -> Estimate:
-    """Task over mia, with the ends that both intervals allow."""
+def _ratio(task: Estimate, mia: Estimate) -> Estimate | None:
+    """Task over mia, with the ends that both intervals allow; None below 0, where it rises with mia."""
+    if task.value < 0:
+        return None
     how = "ends of both intervals (wider than needed)"
     ends = [end / other for end in (task.low, task.high) for other in (mia.low, mia.high)]
     return Estimate(task.value / mia.value, min(ends), max(ends), min(task.n, mia.n), LEVEL, how)

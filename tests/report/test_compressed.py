@@ -46,6 +46,7 @@ def unit(part: str, method: str, task: float, mia: float, density: float = 0.1) 
         "epochs": 8.0,
         "spent": 12.0,
         "parameters": 1000,
+        "parameters_full": 1000,
         "used": 110,
         "notes": [],
         "epsilon": None,
@@ -130,10 +131,23 @@ def test_the_page_shows_what_it_is_given() -> None:
 
 def test_candidates_that_are_all_equal_are_told() -> None:
     given = told()
-    given["units"][0]["history"]["rounds"] = [{"difference": each} for each in (True, False, False)]
-    assert "In 2 of 3 choices it found no difference between candidates" in words(compressed(given, SPEED))
-    given["units"][0]["history"]["rounds"] = [{"difference": True}]
+    rounds = [
+        {"difference": difference, "distinct": many}
+        for difference, many in ((True, 4), (False, 2), (False, 1))
+    ]
+    given["units"][0]["history"]["rounds"] = rounds
+    said = "In 2 of 3 choices it found no difference between candidates (in 1 all candidates were the same)."
+    assert said in words(compressed(given, SPEED))
+    given["units"][0]["history"]["rounds"] = rounds[:1]
     assert "no difference" not in words(compressed(given, SPEED))
+
+
+def test_a_ratio_that_is_not_defined_is_left_out_and_the_page_says_why() -> None:
+    given = told()
+    assert "Task / attack is left out" not in words(compressed(given, SPEED))
+    for unit in given["units"]:
+        unit["audit"]["tm"] = None
+    assert "Task / attack is left out where a performance is below 0" in words(compressed(given, SPEED))
 
 
 def test_the_page_is_sound_and_escapes() -> None:

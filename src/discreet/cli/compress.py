@@ -125,9 +125,11 @@ def _show(told: Mapping[str, Any]) -> None:
     table(head, rows, right=head[1:])
 
 
-def _interval(estimate: Mapping[str, Any]) -> str:
+def _interval(estimate: Mapping[str, Any] | None) -> str:
     from discreet._words import interval, number
 
+    if estimate is None:  # task / attack where a performance is below 0
+        return "–"
     return f"{number(estimate['value'])} ({interval(estimate['low'], estimate['high'])})"
 
 

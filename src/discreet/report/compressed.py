@@ -241,11 +241,13 @@ def _course(told: Plain) -> Markup | None:
 
 
 def _undecided(rounds: Sequence[Plain]) -> str:
-    """How often the rule could not tell the candidates apart, if it ever could not."""
+    """How often the rule could not tell the candidates apart, or there was one alone, if that ever was so."""
     equal = sum(not each["difference"] for each in rounds)
     if not equal:
         return ""
-    return f" In {equal} of {len(rounds)} choices it found no difference between candidates: the first one went on."
+    alone = sum(each.get("distinct") == 1 for each in rounds)  # folders of older releases do not say
+    same = f" (in {alone} all candidates were the same)" if alone else ""
+    return f" In {equal} of {len(rounds)} choices it found no difference between candidates{same}."
 
 
 def _ladder(told: Plain) -> Markup | None:
@@ -318,6 +320,7 @@ def _provenance(told: Plain) -> Markup:
 
 def _reading(told: Plain) -> Markup:
     epsilon = any(unit["epsilon"] for unit in told["units"])
+    undefined = any(unit["audit"]["tm"] is None for unit in told["units"])
     said = (
         "Members are records that the model was trained on. An attack's accuracy is balanced: half of its records are"
         " members. 0.5 is what a coin gets; a value a little above it can still expose single records, which the"
@@ -327,6 +330,11 @@ def _reading(told: Plain) -> Markup:
         "Weights in use are a share of the big model's parameters, also for a small model that uses all of its own.",
         "An interval is a t interval over runs, which differ in records and seeds; differences are taken run by run."
         " Where an interval of a difference holds 0, nothing is claimed.",
+        *(
+            ("Task / attack is left out where a performance is below 0: it would be higher the more leaks.",)
+            if undefined
+            else ()
+        ),
         "None of this is a guarantee. Only a method with an epsilon has one"
         + (
             ", and only against those who do not know the seed, from which the noise can be repeated."
