@@ -74,6 +74,14 @@ def test_another_precision_and_back(place: Path, tmp_path: Path) -> None:
     assert (folder / "audit.json").read_bytes() == told
 
 
+def test_a_record_that_does_not_tell_its_content_is_left_alone(place: Path, folder: Path) -> None:
+    found = Audit.load(folder / "audit.json")
+    record, _ = release_of(folder, found)
+    told = {name: found.settings[name] for name in ("model", "variants", "texts")}
+    replace(record, about={**record.about, "settings": told}).save(folder / "release" / "run-0-x.safetensors")
+    assert run(place, folder, **ONE).analyses == found.analyses
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_losses_before_fine_tuning_are_of_the_same_precision(place: Path, folder: Path, dtype: str) -> None:
     found = run(place, folder, dtype=dtype, **ONE)
