@@ -16,7 +16,7 @@ from discreet.safety._judge import best_threshold, decided, judge
 from discreet.safety.attribute import Attribute
 from discreet.safety.basket import Basket
 from tests.compression import setting
-from tests.conformance.test_safety import case
+from tests.conformance.test_safety import case, the_same
 
 
 def test_the_best_threshold_is_that_of_a_naive_loop() -> None:
@@ -154,9 +154,8 @@ def test_equal_models_are_equally_attacked_whatever_else_is() -> None:
     found = test([one, other, one], seeds=[7, 7, 7], init=[before] * 3)
     alone = test([one], seeds=[7], init=[before])[0]
     for each in (found[0], found[2]):
-        assert (each.leak, each.value) == (alone.leak, alone.value)
-        assert np.array_equal(each.scores, alone.scores)
-    assert not np.array_equal(found[1].scores, alone.scores)
+        the_same(each, alone)
+    assert found[1].value != alone.value
 
 
 def test_an_audit_takes_attacks_that_tell_an_accuracy() -> None:

@@ -23,7 +23,7 @@ from discreet.compressors._judging import CHOICE, Judging
 from discreet.model_seeds import stream
 from discreet.outlasting import outlast
 from discreet.phase import Defence, Phase, Progress, start_of
-from discreet.safety import SafetyTest
+from discreet.safety import Found, SafetyTest
 from discreet.selection_rules import Candidate, SelectionRule, choose
 from discreet.sparse import (
     Maskable,
@@ -167,10 +167,10 @@ class Rounds:
         return replace(state, epoch=until), list(lost)
 
     def _round(self, course: Course, rate: float) -> Course:
-        """Derive candidates, train, attack and choose: one round. Equal candidates are measured once."""
+        """Derive candidates, train, attack and choose: one round."""
         base, active = course.state, course.state.active.tolist()
-        judging, (found, kept) = self._judging, self._found
-        before = judging.point(course)
+        found, kept = self._found
+        before = self._judging.point(course)
         made = derive(
             self.pairs,
             base,
@@ -181,25 +181,10 @@ class Rounds:
             slopes=self._slopes(base),
             tune=lambda state: self._advance(base.epoch + self.tune, None, resume=state)[0],
         )
-        new = {name: set(made.own(name)) & set(active) for name in made.states}
-        stacks = {name: judging.released(made.states[name].params) for name, runs in new.items() if runs}
-        leaks = judging.attack(stacks, before, base.epoch, new) if "leak" in self.rule.needs else {}
-        tasks = judging.tasks(stacks)
-        tracks = {name: judging.losses(made.states[name].params) for name in stacks} if self._tracks else {}
+        measured, tracks = self._measured(course, made, before)
         chosen: dict[int, str] = {}
         rounds, scores = list(course.rounds), [list(each) for each in course.scores]
-        for run in active:
-            candidates = tuple(
-                Candidate(
-                    name,
-                    tasks[name][run],
-                    leaks[name][run].leak if leaks else before[run].leak,
-                    leaks[name][run].error if leaks else before[run].error,
-                    self._indicator([*course.tracks[run], tracks[name][run]]) if self._tracks else None,
-                )
-                for name in made.distinct(run)
-                if not made.states[name].stopped[run]
-            )
+        for run, candidates in measured.items():
             if not candidates:
                 continue
             draw = stream(self.seed, run, CHOICE, base.epoch)
@@ -208,7 +193,7 @@ class Rounds:
             chosen[run] = best.name
             scores[run].append(_score(best))
             entry = {"run": run, "epoch": base.epoch, "rate": rate, "chosen": best.name, "difference": told}
-            rounds.append(entry | _told(run, made, candidates, bool(leaks)))
+            rounds.append(entry | _told(run, made, candidates, "leak" in self.rule.needs))
         extra = [
             many + (len(made.distinct(run)) - (run in chosen)) * self.tune if run in active else many
             for run, many in enumerate(course.extra)
@@ -233,6 +218,30 @@ class Rounds:
         )
         after = replace(course, tracks=followed, rounds=rounds, extra=extra, scores=scores, lost=lost)
         return replace(after, state=self._patient(state, after))
+
+    def _measured(
+        self, course: Course, made: Candidates, before: Sequence[Found]
+    ) -> tuple[dict[int, tuple[Candidate, ...]], dict[str, list[Float[np.ndarray, " sample"]]]]:
+        """Of each active run its candidates that stayed finite, equal ones once; and the losses of all."""
+        base, active, judging = course.state, course.state.active.tolist(), self._judging
+        new = {name: set(made.own(name)) & set(active) for name in made.states}
+        stacks = {name: judging.released(made.states[name].params) for name, runs in new.items() if runs}
+        leaks = judging.attack(stacks, before, base.epoch, new) if "leak" in self.rule.needs else {}
+        tasks = judging.tasks(stacks)
+        tracks = {name: judging.losses(made.states[name].params) for name in stacks} if self._tracks else {}
+
+        def candidate(name: str, run: int) -> Candidate:
+            found = leaks[name][run] if leaks else before[run]
+            r = self._indicator([*course.tracks[run], tracks[name][run]]) if self._tracks else None
+            return Candidate(name, tasks[name][run], found.leak, found.error, r)
+
+        told = {
+            run: tuple(
+                candidate(name, run) for name in made.distinct(run) if not made.states[name].stopped[run]
+            )
+            for run in active
+        }
+        return told, tracks
 
     def _slopes(self, base: TrainingState) -> dict[str, Tensor] | None:
         """Gradients of all weights on the samples that growth looks at: the same for all candidates of a round."""
