@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -12,7 +13,9 @@ import pytest
 
 from discreet import _content
 from discreet.auditing import audit_attacks
-from tests.test_cli_audit import make
+from discreet.auditing_units import Units
+from discreet.store import Store
+from tests.test_cli_audit import make, release
 
 OWN = """
 from dataclasses import dataclass
@@ -31,28 +34,38 @@ audit_attacks(sys.argv[1], ["mine:Mine"])
 """
 
 
-def found(folder: Path) -> dict[str, list[object]]:
-    """Figures, classes and comparisons of the own attack, as a new process finds them."""
+def found(folder: Path) -> list[float]:
+    """Figures of the own attack, as a new process finds them."""
     command = [sys.executable, "-c", AUDIT, str(folder)]
     subprocess.run(command, check=True, cwd=folder.parent, capture_output=True)
     (analysis,) = json.loads((folder / "audit.json").read_text("utf-8"))["analyses"]
-    return {
-        kind: [row for row in analysis[kind] if row["attack"] == "mine:Mine"]
-        for kind in ("attacks", "classes", "paired")
-    }
+    return [row["value"] for row in analysis["attacks"] if row["attack"] == "mine:Mine"]
 
 
 def test_an_attack_of_ones_own_that_was_rewritten_is_done_anew(tmp_path: Path) -> None:
     folder = make(tmp_path / "run")
     (tmp_path / "mine.py").write_text(OWN)
     first = found(folder)
-    assert all(first.values())
-    assert found(folder) == first
+    assert found(folder) == first != []
     (tmp_path / "mine.py").write_text(OWN.replace("return -blind", "return blind"))
-    second = found(folder)
-    for kind, rows in first.items():
-        values = [[row["value"] for row in each] for each in (rows, second[kind])]  # type: ignore[index]
-        assert values[0] != values[1], kind
+    assert found(folder) != first
+
+
+def test_what_is_made_of_an_attack_is_kept_as_long_as_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    units = Units(Store(tmp_path / "run"), release(), ("sha",), 0.95, 0)
+
+    def kept(code: str, value: int) -> int:
+        sys.modules.pop("mine", None)
+        (tmp_path / "mine.py").write_text(code)
+        importlib.invalidate_caches()
+        return units.kept("classes", lambda: value, attack="mine:Mine")
+
+    assert kept(OWN, 1) == kept(OWN, 2) == 1
+    assert kept(OWN.replace("return -blind", "return blind"), 3) == 3
+    sys.modules.pop("mine")
 
 
 @pytest.fixture
