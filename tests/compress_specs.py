@@ -76,3 +76,8 @@ def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         file = getattr(sys.modules[name], "__file__", None)
         if file and Path(file).is_relative_to(tmp_path):
             del sys.modules[name]
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    """When each file of the models was written."""
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "models").iterdir()}
