@@ -83,10 +83,7 @@ def test_what_onnx_runtime_made_is_kept_by_what_was_measured(folder: Path, attac
         assert [a == b for a, b in zip(one, two, strict=True)] == [same, same, same, True, True, True]
 
 
-def test_quantizers_and_attacks_of_ones_own_are_known_by_their_code(
-    folder: Path, no_page: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(folder))
+def test_quantizers_and_attacks_of_ones_own_are_known_by_their_code(folder: Path, no_page: None) -> None:
     spec = SMALL.replace("\"sign(scale='absmean')\"", '"own = mine:Mine"').replace(
         '"loss"', '"loss", "mine:Guess"'
     )

@@ -65,3 +65,11 @@ def test_only_quantizers_that_look_at_inputs_depend_on_how_many(work: _Work, tmp
     more = replace(work, calibration_tokens=101)
     assert key(more, tmp_path, LOOKING) != key(work, tmp_path, LOOKING)
     assert key(more, tmp_path, BLIND) == key(work, tmp_path, BLIND)
+
+
+def test_a_quantizer_of_ones_own_is_known_by_its_code() -> None:
+    from discreet.llm._variants import parse_variant
+
+    own = parse_variant("tests.test_llm_working_inputs:Scaled").content
+    assert own[-1].startswith("; code ")
+    assert parse_variant("uniform(bits=4, granularity='channel')").content[1:] == [False, None]

@@ -74,8 +74,7 @@ def compress(
         return
     from discreet.spec import CalledError, CompressSpec, importable, read
 
-    with importable(path.resolve().parent):  # methods of one's own are made while it is read
-        spec, source = read(path, CompressSpec)
+    spec, source = read(path, CompressSpec)
     if time_budget is not None:
         from dataclasses import replace
 

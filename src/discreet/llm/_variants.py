@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from discreet._content import content_of
 from discreet.quantizers import Quantizer, QuantizerError, needs_inputs, parse
 
 __all__ = ["FULL", "OVER", "Variant", "parse_variant", "parse_variants"]
@@ -36,8 +37,11 @@ class Variant:
 
     @property
     def content(self) -> list[Any]:
-        """What results depend on: spec, library and version."""
-        return [str(self.quantizer or FULL), self.over, getattr(self.quantizer, "made_by", None)]
+        """What results depend on: spec, library and version, and the code of a quantizer of one's own."""
+        spec, made_by = str(self.quantizer or FULL), getattr(self.quantizer, "made_by", None)
+        known = f"{spec}; made by {made_by}" if made_by else spec
+        own = "" if self.quantizer is None else content_of(self.quantizer).removeprefix(known)
+        return [spec, self.over, made_by, *([own] if own else [])]
 
 
 def parse_variant(name: str) -> Variant:

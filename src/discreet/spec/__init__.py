@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from discreet.spec._errors import CalledError, SpecFileError
 from discreet.spec.audit_sections import AuditSpec
-from discreet.spec.calls import Named, importable, named
+from discreet.spec.calls import Named, named
 from discreet.spec.loading import Loaded, load_data, load_model
-from discreet.spec.reading import Source, read
+from discreet.spec.reading import Source, importable, read
 from discreet.spec.schema import schema
 from discreet.spec.sections import CompressSpec
 from discreet.spec.template import template

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from discreet._find import near
 from discreet.spec._errors import CalledError, SpecFileError
-from discreet.spec.reading import Source
+from discreet.spec.reading import Source, importable
 
-__all__ = ["Named", "importable", "named"]
+__all__ = ["Named", "named"]
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -100,16 +98,6 @@ def named(path: str, source: Source, *key: str) -> Named:
     if not callable(found):
         raise SpecFileError(f"{where}: expected a function, {path} is {type(found).__name__}")
     return Named(found, path, where, _note(module, path, source))
-
-
-@contextmanager
-def importable(folder: Path) -> Iterator[None]:
-    """A folder as the first place of modules, for what functions import while they run."""
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
 
 
 def _module(name: str, source: Source, where: str) -> Any:

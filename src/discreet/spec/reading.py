@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -19,7 +21,7 @@ from discreet._json import words_for
 from discreet.spec._errors import SpecFileError
 from discreet.spec._lines import lines_of
 
-__all__ = ["Source", "read"]
+__all__ = ["Source", "importable", "read"]
 
 T = TypeVar("T")
 
@@ -54,8 +56,18 @@ class Source:
         return ", ".join(part for part in (str(self.path), line and f"line {line}", where) if part)
 
 
+@contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """A folder as the first place of modules, for what functions import while they run."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
 def read(path: str | Path, kind: Callable[..., T]) -> tuple[T, Source]:
-    """Read a spec.
+    """Read a spec. Methods of one's own that it names are looked for in its folder first.
 
     Args:
         path: A TOML file.
@@ -77,7 +89,8 @@ def read(path: str | Path, kind: Callable[..., T]) -> tuple[T, Source]:
     except tomllib.TOMLDecodeError as error:
         raise SpecFileError(f"{path}: no TOML: {error}") from None
     source = Source(path, lines_of(text))
-    return typing.cast(T, _dataclass(typing.cast(type, kind), told, source, ())), source
+    with importable(source.folder):
+        return typing.cast(T, _dataclass(typing.cast(type, kind), told, source, ())), source
 
 
 def _dataclass(kind: type, told: Mapping[str, Any], source: Source, at: tuple[str, ...]) -> Any:
