@@ -158,8 +158,8 @@ def test_unknown_scale_and_the_command_line(tmp_path: Path, capsys: pytest.Captu
             "--set: only the studies synthetic, language, predictors, candidates",
         ),
         (
-            ["safecompress", "--workers", "2"],
-            "--workers: only the studies attacks, synthetic, theorem, molecules, ",
+            ["bias", "--workers", "2"],
+            "--workers: only the studies attacks, synthetic, theorem, safecompress, ",
         ),
         (["quantile", "--workers", "2"], "--workers: only the studies"),
         (
