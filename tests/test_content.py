@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata, util
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -127,3 +127,12 @@ def test_keys_cost_no_torch(own: Path) -> None:
     command = [sys.executable, "-c", f"{code}print('; code ' in content_of(Own()), 'torch' in sys.modules)"]
     out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=own.parent)
     assert out.stdout.split() == ["True", "False"]
+
+
+def test_what_a_class_keeps_while_it_works_does_not_change_its_key() -> None:
+    class Counting:
+        calls: ClassVar[list[int]] = []
+
+    before = content_of(Counting())
+    Counting.calls.append(1)
+    assert content_of(Counting()) == before

@@ -41,8 +41,8 @@ def content_of(method: object) -> str:
     made_by = getattr(method, "made_by", None)
     parts = [spec, *([f"made by {made_by}"] if made_by else [])]
     if not isinstance(method, str) and not _is_ours(type(method)):
-        parts.append(f"code {code_of([type(method), _settings(method)])}{_release(type(method))}")
-    parts += [f"{path} {code_of(thing)}{_release(thing)}" for path, thing in _named(spec)]
+        parts.append(f"code {_code(type(method))} {code_of(_settings(method))}{_release(type(method))}")
+    parts += [f"{path} {_code(thing)}{_release(thing)}" for path, thing in _named(spec)]
     return "; ".join(parts)
 
 
@@ -57,6 +57,12 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+@cache
+def _code(thing: Any) -> str:
+    """Read once, when it is first asked for: what a class keeps while it works must not change its key."""
+    return code_of(thing)
 
 
 def _is_ours(thing: Any) -> bool:
