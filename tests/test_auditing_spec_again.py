@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.own_code import QUANTIZER
+
 pytestmark = pytest.mark.skipif(util.find_spec("torch") is None, reason="needs discreet[torch]")
 
 if util.find_spec("torch") is not None:
@@ -23,26 +25,15 @@ if util.find_spec("torch") is not None:
 
 SMALL = SPEC.replace("runs = 4", "runs = 2").replace('"loss", "attack_p"', '"loss"')
 LEARNS = "'loss', \"neural('blackbox(epochs=1)', most=100)\""
-OWN = """
-from dataclasses import dataclass
-
-from discreet.quantizers import Multiples
-from discreet.quantizers._fields import Scaled
-
-@dataclass(frozen=True)
-class Mine(Scaled):
-    @property
-    def levels(self):
-        return 3
-
-    def encode(self, groups):
-        return Multiples((2 * groups).round().clamp(-1, 1), 1, zero=True)
-
+OWN = (
+    QUANTIZER
+    + """
 @dataclass(frozen=True)
 class Guess:
     def __call__(self, blind, row):
         return -blind.signal("loss")[row]
 """
+)
 
 
 def figures(done: Any) -> dict[tuple[str, str], float]:

@@ -28,6 +28,7 @@ from discreet.recipe import Recipe
 from discreet.records import Record, RecordError
 from discreet.stats import auc
 from discreet.training import train
+from tests.own_code import QUANTIZER
 
 NETWORK = MLP((12, 16, 1))
 RECIPE = Recipe(lr=1e-2, epochs=30, batch_size=8)
@@ -475,23 +476,10 @@ def test_a_killed_bank_goes_on(tmp_path: Path) -> None:
         assert path.read_bytes() == (tmp_path / "killed" / "release" / path.name).read_bytes()
 
 
-OWN = """
-from dataclasses import dataclass
-
+OWN = (
+    QUANTIZER
+    + """
 import torch
-
-from discreet.quantizers import Multiples
-from discreet.quantizers._fields import Scaled
-
-
-@dataclass(frozen=True)
-class Mine(Scaled):
-    @property
-    def levels(self):
-        return 3
-
-    def encode(self, groups):
-        return Multiples((2 * groups).round().clamp(-1, 1), 1, zero=True)
 
 
 @dataclass(frozen=True)
@@ -501,6 +489,7 @@ class Fitted:
     def calibrate(self, model, x, y):
         return {name: 1.0 * value.sign() for name, value in model.named_parameters()}
 """
+)
 
 
 def test_what_compresses_is_known_by_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from discreet.recipe import Recipe
 from discreet.recorder import Recorder
 from discreet.records import Record
 from discreet.training import train
+from tests.own_code import QUANTIZER
 
 QUANTIZERS = ["full", "sign", "uniform(bits=3)"]
 
@@ -174,24 +175,6 @@ def test_a_recorder_goes_on_with_the_steps_in_its_folder(tmp_path: Path) -> None
     assert mended.record() == whole.record()
 
 
-OWN = """
-from dataclasses import dataclass
-
-from discreet.quantizers import Multiples
-from discreet.quantizers._fields import Scaled
-
-
-@dataclass(frozen=True)
-class Mine(Scaled):
-    @property
-    def levels(self):
-        return 3
-
-    def encode(self, groups):
-        return Multiples((2 * groups).round().clamp(-1, 1), 1, zero=True)
-"""
-
-
 def test_steps_of_other_code_or_releases_are_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +182,7 @@ def test_steps_of_other_code_or_releases_are_not_taken(
     x, y = data()
     network = MLP((6, 5, 1))
 
-    def recorder(code: str = OWN) -> Recorder:
+    def recorder(code: str = QUANTIZER) -> Recorder:
         sys.modules.pop("own_quantizer", None)
         (tmp_path / "own_quantizer.py").write_text(code)
         importlib.invalidate_caches()
@@ -207,7 +190,7 @@ def test_steps_of_other_code_or_releases_are_not_taken(
 
     recorder().step_stack(1, network.init([0]))
     assert recorder().steps == (1,)
-    assert recorder(OWN.replace("2 *", "3 *")).steps == ()
+    assert recorder(QUANTIZER.replace("2 *", "3 *")).steps == ()
     with monkeypatch.context() as patched:
         patched.setattr("discreet.quantizers.sign.Sign.made_by", "other 2.0", raising=False)
         assert recorder().steps == ()
