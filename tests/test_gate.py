@@ -202,6 +202,12 @@ MISSING = [
     ("n_train_r:sign < 9", ZERO, NO_INTERVAL),
     ("r:sign > 0", flag("not-converged"), "its loss still fell at the last checkpoint (not-converged)"),
     ("rank:sign < 9", flag("worse-than-constant"), "it predicts worse than a constant (worse-than-constant)"),
+    (
+        "r:sign > 0",
+        flag("optimum-early"),
+        "its lowest loss falls at the start of the trajectory (optimum-early)",
+    ),
+    ("r:sign > 0", flag("optimum-late"), "its lowest loss falls late in the trajectory (optimum-late)"),
     ("r > 0", flag("not-comparable"), "it was not measured like the others (not-comparable)"),
 ]
 
