@@ -18,6 +18,8 @@ from discreet.artefacts import load_masks, load_sparse
 from discreet.cli.entry import run
 from discreet.compressing import compress, jobs_of
 from discreet.compressing_roles import sizes_of
+from discreet.compressors.safecompress import Safecompress
+from discreet.methods import parse
 from discreet.spec import CompressSpec, read
 from discreet.spec.sections import Budget, Compress, Data, Model, Roles, Safety, Select
 from tests.compress_specs import OWN, SPEC, TABLE, stamps, working
@@ -235,6 +237,22 @@ def test_sections_of_safecompress_fill_what_the_method_leaves_open() -> None:
     default = Compress("safecompress(rule = 'constrained')", controls=(), random_control=False)
     found = jobs_of(CompressSpec(**own, **sections, compress=default))
     assert "rule='constrained', test='loss'" in found[0].method
+
+
+def test_what_a_method_says_by_position_or_within_a_test_is_told_from_its_own_fields() -> None:
+    own = {"data": Data("tab20"), "model": Model(hidden=(8,)), "select": Select("least", patience=3)}
+
+    def method(spec: str) -> Safecompress:
+        found = jobs_of(CompressSpec(**own, compress=Compress(spec, controls=()), safety=Safety(test="loss")))
+        made = parse(found[0].method).compressor
+        assert isinstance(made, Safecompress)
+        return made
+
+    both = method("safecompress('tm', \"modified(metric='auc')\")")
+    assert (both.rule, both.test, both.patience) == ("tm", "modified(metric='auc')", 3)
+    nested = method("safecompress(test=\"blackbox(learner='neural_blackbox(patience=9)')\")")
+    assert nested.test == "blackbox(learner='neural_blackbox(patience=9)')"
+    assert (nested.rule, nested.patience) == ("least", 3)
 
 
 def test_shares_of_the_samples() -> None:

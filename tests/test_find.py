@@ -120,6 +120,19 @@ def test_specs_round_trip(room: str, text: str, again: str) -> None:
     assert _find.parse(again, room) == method
 
 
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("plain", set()),
+        ("rich(3)", {"count"}),
+        ("rich(3, 0.5)", {"count", "share"}),
+        ("rich(note = 'share=2, words=()', count=3)", {"note", "count"}),
+    ],
+)
+def test_fields_that_a_spec_writes(room: str, text: str, fields: set[str]) -> None:
+    assert _find.written(text, room) == fields
+
+
 def test_a_dotted_path_is_accepted_where_a_name_is(room: str) -> None:
     elsewhere = _find.parse(f"{room}.rich:Rich(count=2)", QUANTIZERS)
     assert _find.spec(elsewhere, QUANTIZERS) == f"{room}.rich:Rich(count=2, share=0.5)"

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["SpecError", "about", "bare", "load", "names", "near", "parse", "spec"]
+__all__ = ["SpecError", "about", "bare", "load", "names", "near", "parse", "spec", "written"]
 
 _LONGEST = 1000
 _FORM = re.compile(r"\s*([A-Za-z_][\w.]*(?::[A-Za-z_]\w*)?)\s*(\(.*\))?\s*", re.DOTALL)
@@ -67,18 +67,28 @@ def parse(spec: str, package: str) -> Any:
         >>> parse("ternary(zeros=0.9)", "discreet.quantizers").zeros
         0.9
     """
-    kind = _kind(package)
-    matched = _FORM.fullmatch(spec) if len(spec) <= _LONGEST else None
-    if matched is None:
-        raise SpecError(f"{kind} spec must read name or name(field=value, …), got {_short(spec)}")
-    name, arguments = matched.groups()
-    method = load(name, package)
-    positional, named = _arguments(spec, arguments or "()", kind)
-    values = _bind(method, name, positional, named)
+    method, values = _read(spec, package)
     try:
         return method(**values)
     except (TypeError, ValueError) as error:
         raise SpecError(f"{_short(spec)}: {error}") from error
+
+
+def written(spec: str, package: str) -> frozenset[str]:
+    """Fields that a spec string itself gives a value, by name or by position, be it their default.
+
+    Args:
+        spec: As ``parse`` takes it.
+        package: Dotted name of the package that holds the methods.
+
+    Raises:
+        SpecError: As ``parse``, but for values that the method refuses.
+
+    Example:
+        >>> sorted(written("uniform(4, scope='weights')", "discreet.quantizers"))
+        ['bits', 'scope']
+    """
+    return frozenset(_read(spec, package)[1])
 
 
 def load(name: str, package: str) -> type:
@@ -155,6 +165,18 @@ def _modules(package: str) -> Iterator[Any]:
     else:
         path = loaded.__path__
     return (info for info in pkgutil.iter_modules(path) if not info.name.startswith("_"))
+
+
+def _read(spec: str, package: str) -> tuple[type, dict[str, Any]]:
+    """The class of a spec string, and the values that it gives to fields."""
+    kind = _kind(package)
+    matched = _FORM.fullmatch(spec) if len(spec) <= _LONGEST else None
+    if matched is None:
+        raise SpecError(f"{kind} spec must read name or name(field=value, …), got {_short(spec)}")
+    name, arguments = matched.groups()
+    method = load(name, package)
+    positional, named = _arguments(spec, arguments or "()", kind)
+    return method, _bind(method, name, positional, named)
 
 
 def _arguments(spec: str, text: str, kind: str) -> tuple[list[Any], dict[str, Any]]:

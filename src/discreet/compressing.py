@@ -6,7 +6,6 @@ cut-short call goes on where it stopped; SafeCompress goes on within its trainin
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -62,10 +61,8 @@ def jobs_of(spec: CompressSpec) -> list[Job]:
     first, *others = spec.compress.densities
     if isinstance(own, Safecompress):
         given = {"rule": spec.select.rule, "test": spec.safety.test, "patience": spec.select.patience or None}
-        written = (
-            spec.compress.method
-        )  # what it says goes before the sections, also where it says the default
-        unset = {name: each for name, each in given.items() if not re.search(rf"\b{name}\s*=", written)}
+        said = methods.written(spec.compress.method)  # goes before the sections, also where it is the default
+        unset = {name: each for name, each in given.items() if name not in said}
         method = replace(method, compressor=replace(own, **unset))
     add("method", str(method), first)
     if isinstance(method.compressor, Safecompress) and spec.compress.random_control:

@@ -10,7 +10,7 @@ from discreet._find import SpecError
 from discreet.phase import Compressor, Defence, Outcome, Progress, Setting
 from discreet.untrained import check_defences
 
-__all__ = ["Method", "SpecError", "check", "fit", "parse"]
+__all__ = ["Method", "SpecError", "check", "fit", "parse", "written"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,20 @@ def parse(spec: str | Method) -> Method:
             name = _find.spec(each, defences.__name__).partition("(")[0]
             raise SpecError(f"{spec!r}: the defence {name!r} is named twice")
     return Method(compressor, chosen)
+
+
+def written(spec: str) -> frozenset[str]:
+    """Fields of its compressor that a method's string itself gives a value, by name or by position.
+
+    Raises:
+        SpecError: As ``parse``.
+
+    Example:
+        >>> sorted(written("safecompress('tm', test=\"odds(epochs=9)\") + re1(beta=0.2)"))
+        ['rule', 'test']
+    """
+    first = _parts(spec)[0]
+    return _find.written(_place(spec, first, compressors.__name__), compressors.__name__)
 
 
 def check(method: str | Method, setting: Setting) -> None:
