@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 from discreet.cli.audit_hf import audit_hf, check_no_hf, refuse_with_hf
 from discreet.cli.audit_told import tell
+from discreet.cli.initial_spec import check_name, write_initial
 
 __all__ = ["audit"]
 
@@ -254,6 +255,7 @@ def audit(
     if init:
         _init(path)
         return
+    check_name(path)
     is_spec = path.suffix == ".toml" and not path.is_dir()
     if is_spec and names:
         raise ValueError("--attack: it is for run directories; a spec says it under [attacks]")
@@ -272,7 +274,6 @@ audit.__doc__ = f"{audit.__doc__}\n{_EXAMPLES}"
 
 
 def _init(path: Path) -> None:
-    from discreet.cli.initial_spec import write_initial
     from discreet.spec import AuditSpec
 
     write_initial(path, AuditSpec, "discreet audit", _HEAD, _SHOWN)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from discreet.cli.initial_spec import check_name, write_initial
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -72,6 +74,7 @@ def compress(
     if init:
         _init(path)
         return
+    check_name(path)
     from discreet.spec import CalledError, CompressSpec, importable, read
 
     spec, source = read(path, CompressSpec)
@@ -98,7 +101,6 @@ compress.__doc__ = f"{compress.__doc__}\n{_EXAMPLES}"
 
 
 def _init(path: Path) -> None:
-    from discreet.cli.initial_spec import write_initial
     from discreet.spec import CompressSpec
 
     write_initial(path, CompressSpec, "discreet compress", _HEAD, _SHOWN)
@@ -135,8 +137,14 @@ def _interval(estimate: Mapping[str, Any] | None) -> str:
 def _said(told: Mapping[str, Any]) -> list[str]:
     from discreet._find import bare
     from discreet._words import whole
+    from discreet.guarantee import AGAINST, guarantee
 
     said = list(told["notes"])
+    said += [
+        f"{bare(unit['method'])} at {unit['density']:g}: {guarantee(unit['epsilon'])}, {AGAINST}"
+        for unit in told["units"]
+        if unit["epsilon"]
+    ]
     said += dict.fromkeys(
         f"{bare(unit['method'])}: {each}" for unit in told["units"] for each in unit["notes"]
     )

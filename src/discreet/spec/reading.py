@@ -79,7 +79,7 @@ def read(path: str | Path, kind: Callable[..., T]) -> tuple[T, Source]:
     """
     path = Path(path)
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8").removeprefix("\ufeff")  # which editors on Windows put first
     except UnicodeDecodeError as error:
         raise SpecFileError(f"{path}: not UTF-8 text (byte {error.start})") from None
     except OSError as error:
