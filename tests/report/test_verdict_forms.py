@@ -79,6 +79,16 @@ def test_sarif_is_read_back_by_its_object_model() -> None:
     assert prints[0] == prints[1]
 
 
+@pytest.mark.parametrize(("bound", "words"), [("interval", "the whole interval"), ("point", "the estimate")])
+def test_sarif_says_what_is_judged(bound: str, words: str) -> None:
+    (run,) = sarif(gate(audit(), REQUIREMENTS[:1], bound=bound), "audit.json")["runs"]
+    (rule,) = run["tool"]["driver"]["rules"]
+    assert (
+        rule["fullDescription"]["text"]
+        == f"The release gate requires {REQUIREMENTS[0]}; {words} must meet it."
+    )
+
+
 def test_names_that_would_break_the_files() -> None:
     odd = 'a"<&>\x07\u202e]]>'
     made = Audit(

@@ -14,6 +14,7 @@ from discreet.gate import Check, Verdict
 __all__ = ["sarif"]
 
 _LEVELS = {"failed": "error", "undecided": "warning"}
+_JUDGED = {"interval": "the whole interval", "point": "the estimate"}
 
 
 def sarif(verdict: Verdict, uri: str) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def sarif(verdict: Verdict, uri: str) -> dict[str, Any]:
         verdict: The gate's answer.
         uri: Where the audit lies, relative to the root of the repository: code hosts show results at a file.
     """
-    rules = {check.requirement: _rule(check) for check in verdict.checks}
+    rules = {check.requirement: _rule(check, verdict.bound) for check in verdict.checks}
     places = {text: place for place, text in enumerate(rules)}
     results = [
         _result(check, places[check.requirement], uri)
@@ -52,13 +53,17 @@ def _identity(check: Check) -> str:
     return hashlib.sha256(check.requirement.encode()).hexdigest()
 
 
-def _rule(check: Check) -> dict[str, Any]:
+def _rule_id(check: Check) -> str:
+    return f"gate/{check.metric}/{_identity(check)[:8]}"
+
+
+def _rule(check: Check, bound: str) -> dict[str, Any]:
     return {
-        "id": f"gate/{check.metric}/{_identity(check)[:8]}",
+        "id": _rule_id(check),
         "name": "RequirementNotMet",
         "shortDescription": {"text": f"{check.requirement} is required"},
         "fullDescription": {
-            "text": f"The release gate requires {check.requirement}; the whole interval must meet it."
+            "text": f"The release gate requires {check.requirement}; {_JUDGED[bound]} must meet it."
         },
         "defaultConfiguration": {"level": "error"},
         "properties": {"tags": ["privacy", "membership-inference"]},
@@ -68,7 +73,7 @@ def _rule(check: Check) -> dict[str, Any]:
 def _result(check: Check, place: int, uri: str) -> dict[str, Any]:
     location = {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}
     return {
-        "ruleId": _rule(check)["id"],
+        "ruleId": _rule_id(check),
         "ruleIndex": place,
         "level": _LEVELS[check.outcome],
         "message": {"text": check.reason},
