@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset, Subset
 from transformers import (
     BertConfig,
@@ -21,6 +22,9 @@ from transformers import (
     TrainingArguments,
 )
 
+from discreet.batches import Batches
+from discreet.callbacks._measuring import Measuring, Settings
+from discreet.callbacks._members import Members, members
 from discreet.callbacks.huggingface import RecorderCallback
 from discreet.quantizers import quantize
 from discreet.records import Record
@@ -75,7 +79,13 @@ class Modes(TrainerCallback):
         self.seen.append(kwargs["model"].training)
 
 
-def fit(folder: Path, callbacks: list[TrainerCallback], training: Any = TRAINING, **changes: Any) -> Trainer:
+def fit(
+    folder: Path,
+    callbacks: list[TrainerCallback],
+    training: Any = TRAINING,
+    collate: Any = None,
+    **changes: Any,
+) -> Trainer:
     settings = {
         "output_dir": str(folder),
         "per_device_train_batch_size": 10,
@@ -89,7 +99,13 @@ def fit(folder: Path, callbacks: list[TrainerCallback], training: Any = TRAINING
         "dataloader_pin_memory": False,
         "seed": 3,
     } | changes
-    trainer = Trainer(bert(), TrainingArguments(**settings), train_dataset=training, callbacks=callbacks)
+    trainer = Trainer(
+        bert(),
+        TrainingArguments(**settings),
+        data_collator=collate,
+        train_dataset=training,
+        callbacks=callbacks,
+    )
     trainer.train()
     return trainer
 
@@ -117,7 +133,7 @@ def test_losses_are_those_of_the_checkpoints_that_the_trainer_saved(
         np.testing.assert_allclose(record.signals["loss"][row], expected["loss"], rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(record.signals["margin"][row], expected["margin"], rtol=1e-4, atol=1e-5)
     assert record.about["n_train"] == 60
-    kept = Record.open(tmp_path / "run" / "run-seed_3.safetensors")
+    kept = Record.open(tmp_path / "run" / "run-seed_3-1ea7ad11.safetensors")
     assert kept == record
     out = capsys.readouterr().out
     assert (
@@ -175,6 +191,105 @@ def test_samples_that_were_trained_on_are_left_out(tmp_path: Path, capsys: pytes
     assert subset.record.member.sum() == 5
     assert subset.ranking is None
     assert "no r_Q from one checkpoint" in capsys.readouterr().out
+
+
+class Columns:
+    """What the Trainer asks of a ``datasets.Dataset``, which is the one kind that it removes columns from."""
+
+    def __init__(self, **columns: list[Any]) -> None:
+        self._columns = columns
+        self.column_names = [*columns]
+
+    def remove_columns(self, names: list[str]) -> Columns:
+        return Columns(**{name: each for name, each in self._columns.items() if name not in names})
+
+    def __len__(self) -> int:
+        return len(self._columns["label"])
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        return {name: each[place] for name, each in self._columns.items()}
+
+
+def columns(ids: np.ndarray, first: int) -> Columns:
+    return Columns(
+        idx=[first + place for place in range(len(ids))],
+        text=[" ".join(map(str, each)) for each in ids],
+        input_ids=ids.tolist(),
+        attention_mask=np.ones_like(ids).tolist(),
+        label=(ids[:, 0] % 3).tolist(),
+    )
+
+
+def stacked(items: list[dict[str, Any]]) -> dict[str, Tensor]:
+    """As collators that pad do: every column becomes a tensor."""
+    return {
+        "labels" if name == "label" else name: torch.tensor([item[name] for item in items])
+        for name in items[0]
+    }
+
+
+def test_members_are_found_where_the_trainer_removes_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = SimpleNamespace(Dataset=Columns, __version__="4.0.0")
+    monkeypatch.setattr("transformers.trainer.datasets", known, raising=False)
+    monkeypatch.setattr("transformers.trainer.is_datasets_available", lambda: True)
+    evaluation = columns(np.concatenate([TRAINING.ids[:10], EVALUATION.ids]), 1000)
+    callback = RecorderCallback(evaluation)
+    fit(tmp_path, [callback], columns(TRAINING.ids, 0), collate=stacked)
+    assert callback.record is not None
+    assert callback.record.member is not None
+    assert callback.record.member[0].tolist() == [True] * 10 + [False] * 30
+    out = capsys.readouterr().out
+    assert "10 of 40 samples were left out" in out
+    assert "could not be compared" not in out
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_columns_reach_the_collator_as_they_do_in_the_training(tmp_path: Path, kept: bool) -> None:
+    seen: set[str] = set()
+
+    def collate(items: list[dict[str, Any]]) -> dict[str, Tensor]:
+        seen.update(*items)
+        return stacked([{name: item[name] for name in ("input_ids", "label")} for item in items])
+
+    callback = RecorderCallback(columns(EVALUATION.ids, 0), quiet=True)
+    data = columns(TRAINING.ids, 0)
+    fit(tmp_path, [callback], data, collate=collate, remove_unused_columns=not kept, max_steps=1)
+    assert callback.record is not None
+    assert seen == {"input_ids", "attention_mask", "label"} | ({"idx", "text"} if kept else set())
+
+
+def test_samples_are_compared_by_what_both_have() -> None:
+    ours = [{"text": "a", "x": [1, 2], "label": 0}, {"text": "b", "x": [3, 4], "label": 1}]
+    theirs = [{"x": [3, 4], "mask": [1, 1], "label": 0}, {"x": [5, 6], "text": "c", "label": 0}]
+    found = members(ours, theirs)
+    assert (found.member.tolist(), found.looked, found.training) == ([False, True], 2, 2)
+    renumbered = [each | {"text": "d"} for each in ours]
+    assert not members(ours, renumbered).member.any()
+    assert members(ours, renumbered, read={"x", "label"}).member.all()
+    for others in ([{"z": 1, "label": 0}] * 3, [([1, 2], 0)] * 3, [{"label": 0}, {"label": 1}]):
+        found = members(ours, others)
+        assert (found.member.tolist(), found.looked, found.training) == ([False, False], 0, len(others))
+
+
+def test_labels_that_file_names_cannot_hold_are_told_apart(tmp_path: Path) -> None:
+    names = set()
+    for run in ("a/b", "a b", "a_b", "α", "β", "x" * 300, "x" * 301):
+        settings = Settings(("full",), "ce", None, run, tmp_path, None, {}, True)
+        found = Members(np.zeros(6, bool), 6, 6)
+        measuring = Measuring(
+            settings,
+            nn.Linear(2, 3),
+            Batches([torch.eye(6, 2)], nn.Module.__call__),
+            torch.arange(6) % 3,
+            found,
+        )
+        measuring.step(nn.Linear(2, 3), 1)
+        measuring.end()
+        names |= {path.name for path in tmp_path.glob("run-*.safetensors")}
+    assert len(names) == 7
+    assert "run-a_b.safetensors" in names
 
 
 def test_what_does_not_fit_is_said_before_the_training(tmp_path: Path) -> None:

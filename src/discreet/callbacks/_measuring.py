@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -114,8 +115,7 @@ class Measuring:
             return None, None
         out = None
         if self._settings.folder is not None:
-            name = re.sub(r"[^A-Za-z0-9._-]", "_", self._settings.run)
-            out = Path(self._settings.folder) / f"run-{name}.safetensors"
+            out = Path(self._settings.folder) / f"run-{_in_file_names(self._settings.run)}.safetensors"
         record = self.recorder.record(out)
         if len(self.recorder.steps) < 2:
             self._say(["no r_Q from one checkpoint: at least 2 are needed", self._cost(training)])
@@ -165,6 +165,17 @@ class Measuring:
     def _say(self, lines: Sequence[str]) -> None:
         if not self._settings.quiet:
             print("\n".join(f"discreet: {line}" for line in lines), flush=True)
+
+
+def _in_file_names(run: str) -> str:
+    """A label as any file system takes it; one that is altered for that ends in a hash of what it was.
+
+    Example:
+        >>> _in_file_names("seed-3"), _in_file_names("a/b"), _in_file_names("a b")
+        ('seed-3', 'a_b-c14cddc0', 'a_b-c8687a08')
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", run)[:60]
+    return name if name == run else f"{name}-{hashlib.sha256(run.encode()).hexdigest()[:8]}"
 
 
 def check_whole(model: nn.Module) -> None:

@@ -30,17 +30,20 @@ class RecorderCallback(TrainerCallback):
 
     Args:
         evaluation: A data set of samples that the model is not trained on, with the training data's columns. Those
-            that are found in the training data are left out, and counted.
+            that are found in the training data are left out, and counted; compared are the columns, but for labels,
+            that both have and the ``Trainer`` does not remove.
         quantizers: Specs, each a variant.
         task: ``"ce"`` for classes, ``"bce"`` for one logit, ``"mse"``.
         every: Optimizer steps from one measurement to the next; None: at the end of each epoch.
         run: Label of the training run.
         folder: Run directory, where each step is kept as it is measured, and the whole at the end as
-            ``run-LABEL.safetensors``; a resumed training goes on with it. None: in memory.
+            ``run-LABEL.safetensors`` (with a hash of the label if that holds more than ASCII letters, digits and
+            ``.-_``, or over 60 of them); a resumed training goes on with it. None: in memory.
         share: Skip measurements that would take more than this share of the training's time so far. Which those are
             depends on the machine.
         batch_size: Of the evaluation.
-        collate: Makes a batch of a list of items; None: as the ``Trainer`` does.
+        collate: Makes a batch of a list of items as they are; None: as the ``Trainer`` does, without the columns that
+            it removes.
         ask: ``(model, batch) -> logits`` [sample, class]; None: the ``logits`` of what the model returns.
         about: JSON to keep with the record.
         quiet: Print nothing.
@@ -87,14 +90,19 @@ class RecorderCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Read the evaluation samples, and refuse what does not fit."""
-        del args, control
+        del control
         if not state.is_world_process_zero:
             return
         model, loader = plain(kwargs["model"]), kwargs["train_dataloader"]
         check_whole(model)
+        read = _read(model) if args.remove_unused_columns else None
         with untouched():
-            parts = self._batches(model, self._collate or loader.collate_fn)
-            found = members(self._evaluation, getattr(loader, "dataset", None))
+            items = [self._evaluation[place] for place in range(len(self._evaluation))]
+            if self._collate is None and read is not None:
+                items = [_without(item, read) for item in items]
+            collate, size = self._collate or loader.collate_fn, self._batch_size
+            parts = [collate(items[start : start + size]) for start in range(0, len(items), size)]
+            found = members(self._evaluation, getattr(loader, "dataset", None), read)
         y = torch.cat([_labels(part).detach().cpu() for part in parts])
         self._measuring = Measuring(self._settings, model, Batches(parts, self._ask), y, found)
 
@@ -122,14 +130,6 @@ class RecorderCallback(TrainerCallback):
         del args, state, control, kwargs
         if self._measuring is not None:
             self.record, self.ranking = self._measuring.end()
-
-    def _batches(self, model: nn.Module, collate: Callable[[list[Any]], Any]) -> list[Any]:
-        known = {*inspect.signature(model.forward).parameters, *LABELS}
-        items = [self._evaluation[place] for place in range(len(self._evaluation))]
-        if items and isinstance(items[0], Mapping) and not any(_takes_any(model)):
-            items = [{name: value for name, value in item.items() if name in known} for item in items]
-        size = self._batch_size
-        return [collate(items[start : start + size]) for start in range(0, len(items), size)]
 
 
 def plain(model: nn.Module) -> nn.Module:
@@ -170,5 +170,13 @@ def _labels(batch: Any) -> Tensor:
     raise ValueError(f"evaluation: expected batches with {', '.join(LABELS[:2])}, got {keys}")
 
 
-def _takes_any(model: nn.Module) -> list[bool]:
-    return [each.kind is each.VAR_KEYWORD for each in inspect.signature(model.forward).parameters.values()]
+def _read(model: nn.Module) -> set[str]:
+    """The columns that a ``Trainer`` does not remove."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model  # of an adapter
+    return {*inspect.signature(base.forward).parameters, *LABELS}
+
+
+def _without(item: Any, read: set[str]) -> Any:
+    if not isinstance(item, Mapping):
+        return item
+    return {name: value for name, value in item.items() if name in read}

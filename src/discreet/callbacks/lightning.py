@@ -36,7 +36,8 @@ class RecorderCallback(Callback):
         every: Optimizer steps from one measurement to the next; None: at the end of each epoch.
         run: Label of the training run.
         folder: Run directory, where each step is kept as it is measured, and the whole at the end as
-            ``run-LABEL.safetensors``; a resumed training goes on with it. None: in memory.
+            ``run-LABEL.safetensors`` (with a hash of the label if that holds more than ASCII letters, digits and
+            ``.-_``, or over 60 of them); a resumed training goes on with it. None: in memory.
         share: Skip measurements that would take more than this share of the training's time so far. Which those are
             depends on the machine.
         batch_size: Of the evaluation.
