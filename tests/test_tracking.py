@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,35 @@ def test_a_run_directory_is_logged_once(
     assert log_run(run, uri, "another")[1] is True
     few = Audit("other", (Analysis("main", table()),))
     few.save(run / "audit.json")
-    assert log_run(run, uri)[1] is True
+    os.utime(run / "gate.json", ns=(0, (run / "audit.json").stat().st_mtime_ns - 1))
+    name, new = log_run(run, uri)
+    assert new is True
     assert len(client.search_runs([experiment.experiment_id])) == 2
+    assert "discreet.gate" not in client.get_run(name).data.tags
+    assert {file.path for file in client.list_artifacts(name)} == {"audit.json", "report.html"}
+
+
+@pytest.mark.slow
+def test_a_verdict_that_comes_later_goes_to_the_run_of_its_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "run"
+    run.mkdir()
+    audit().save(run / "audit.json")
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    name, new = log_run(run, uri)
+    assert new is True
+    client = MlflowClient(tracking_uri=uri)
+    assert {file.path for file in client.list_artifacts(name)} == {"audit.json"}
+    for require, outcome in (("auc < 0.4", "failed"), ("auc < 0.9", "passed")):
+        entry.run(["gate", str(run), "--require", require])
+        (run / "report.html").write_text(outcome)
+        assert log_run(run, uri) == (name, False)
+        found = client.get_run(name)
+        assert (found.data.tags["discreet.gate"], found.info.status) == (outcome, "FINISHED")
+        for file, words in (("report.html", outcome), ("gate.json", f'"outcome": "{outcome}"')):
+            assert words in Path(client.download_artifacts(name, file, str(tmp_path))).read_text()
 
 
 def test_metrics_have_their_ends_and_n() -> None:

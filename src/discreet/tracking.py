@@ -13,17 +13,17 @@ from discreet.audit import Analysis, Audit
 
 __all__ = ["log_run", "metrics_of", "params_of"]
 
-_FILES = ("audit.json", "report.html", "gate.json")
 _TAG = "discreet.audit_sha256"
 _LONGEST = 500  # of a parameter's value; MLflow's older servers take no more
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.\- /]+")
 
 
 def log_run(run_dir: str | Path, uri: str | None = None, experiment: str = "discreet") -> tuple[str, bool]:
-    """Log a run directory, once: the same audit is not logged again.
+    """Log a run directory; if the same audit is there already, bring its files and the gate's answer up to date.
 
     Args:
-        run_dir: A folder with an ``audit.json``; ``report.html`` and ``gate.json`` go with it if they are there.
+        run_dir: A folder with an ``audit.json``; ``report.html`` goes with it if it is there, and ``gate.json`` if it
+            is no older than the audit.
         uri: Tracking URI, such as ``sqlite:///mlflow.db`` or that of a server; None: as MLflow is set up.
         experiment: Its name; made if it is missing.
 
@@ -40,32 +40,32 @@ def log_run(run_dir: str | Path, uri: str | None = None, experiment: str = "disc
 
     folder = Path(run_dir)
     audit = Audit.load(folder / "audit.json")
-    files = [folder / name for name in _FILES if (folder / name).is_file()]
-    digest = hashlib.sha256(
-        b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)
-    ).hexdigest()
+    digest = hashlib.sha256((folder / "audit.json").read_bytes()).hexdigest()
+    verdict = _verdict(folder)
+    told = None if verdict is None else loads(verdict.read_bytes())
+    files = [folder / "audit.json", folder / "report.html", *([] if verdict is None else [verdict])]
     try:
         client = MlflowClient(tracking_uri=uri)
         found = client.get_experiment_by_name(experiment)
         number = found.experiment_id if found is not None else client.create_experiment(experiment)
-        for run in client.search_runs(
-            [number], f"tags.`{_TAG}` = '{digest}' and attributes.status = 'FINISHED'"
-        ):
-            return run.info.run_id, False
-        run = client.create_run(
-            number, run_name=folder.resolve().name, tags={_TAG: digest} | _outcome(folder)
-        )
-        name = run.info.run_id
-        for key, value in params_of(audit).items():
-            client.log_param(name, key, value)
-        for key, value in metrics_of(audit.analyses[0]).items():
-            client.log_metric(name, key, value)
-        for file in files:
+        same = client.search_runs([number], f"tags.`{_TAG}` = '{digest}' and attributes.status = 'FINISHED'")
+        if same:
+            name = same[0].info.run_id
+        else:
+            name = client.create_run(number, run_name=folder.resolve().name, tags={_TAG: digest}).info.run_id
+            for key, value in params_of(audit).items():
+                client.log_param(name, key, value)
+            for key, value in metrics_of(audit.analyses[0]).items():
+                client.log_metric(name, key, value)
+        if isinstance(told, Mapping):
+            client.set_tag(name, "discreet.gate", str(told.get("outcome")))
+        for file in filter(Path.is_file, files):
             client.log_artifact(name, str(file))
-        client.set_terminated(name)
+        if not same:
+            client.set_terminated(name)
     except MlflowException as error:
         raise ValueError(f"mlflow: {' '.join(str(error).split())}") from error
-    return name, True
+    return name, not same
 
 
 def params_of(audit: Audit) -> dict[str, str]:
@@ -143,10 +143,7 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _outcome(folder: Path) -> dict[str, str]:
+def _verdict(folder: Path) -> Path | None:
     """The gate's answer, if it judged this audit."""
     gate, audit = folder / "gate.json", folder / "audit.json"
-    if not gate.is_file() or audit.stat().st_mtime_ns > gate.stat().st_mtime_ns:
-        return {}
-    told = loads(gate.read_bytes())
-    return {"discreet.gate": str(told.get("outcome"))} if isinstance(told, Mapping) else {}
+    return gate if gate.is_file() and gate.stat().st_mtime_ns >= audit.stat().st_mtime_ns else None
