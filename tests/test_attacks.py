@@ -225,6 +225,22 @@ def test_base_by_hand() -> None:
     assert score(huge, "base") == pytest.approx(1e4)
 
 
+def test_base_averages_over_references_that_are_on_either_side() -> None:
+    rng = np.random.default_rng(0)
+    loss, member = rng.gamma(1.0, size=(6, 80)), rng.random((6, 80)) < 0.5
+    plain = attack(record(loss, member), "base", run="0", variant="sign").values
+    ratio = np.exp(loss[1:].min(axis=0) - loss[1:])
+    assert np.array_equal(plain, loss[1:].min(axis=0) - loss[0] - np.log(ratio.mean(axis=0)))
+    # Sample 0 calibrated the first references, whatever they say of it, and sample 1 all of them.
+    loss[[1, 2], 0], member[:, :2] = 0.0, False
+    loss[0, 0], loss[3:, 0] = 899.0, 900.0
+    calibration = np.zeros((6, 1, 80), bool)
+    calibration[[1, 2], 0, 0] = calibration[:, 0, 1] = True
+    got = attack(record(loss, member, calibration=calibration), "base", run="0", variant="sign").values
+    assert got[0] == pytest.approx(1.0)
+    assert got[1:] == pytest.approx(plain[1:])
+
+
 def test_a_recorded_confidence_is_read_as_it_is() -> None:
     """Losses of very sure models round to 0; their confidence still tells them apart."""
     member = np.array([[True, False], [True, False], [False, True]])

@@ -33,6 +33,12 @@ class References:
     inside: Bool[np.ndarray, "reference sample"]
     outside: Bool[np.ndarray, "reference sample"]
 
+    @property
+    def used(self) -> Bool[np.ndarray, "reference sample"]:
+        """Where it did either; everywhere for a sample of which no reference did."""
+        either = self.inside | self.outside
+        return either | ~either.any(axis=0)
+
     def drawn(self, blind: Record, count: int | None, seed: int) -> References:
         """Some of the references, drawn by the names of their runs: the same ones in whatever order rows come.
 
@@ -78,7 +84,8 @@ def references(blind: Record, row: int) -> References:
     A run without that step serves with its only row of the variant (runs may stop at different steps).
 
     Raises:
-        RecordError: No membership, no other run has the variant, or a run's row is ambiguous.
+        RecordError: No membership, no other run has the variant, a run's row is ambiguous, or no reference serves
+            any sample.
     """
     if blind.member is None:
         raise blind.error("no membership: this attack needs to know what the other runs trained on")
@@ -105,6 +112,10 @@ def references(blind: Record, row: int) -> References:
     outside = ~inside
     if blind.calibration is not None:
         outside = outside & ~blind.calibration[lines, blind.variants.index(variant)]
+    if not (inside | outside).any():
+        raise blind.error(
+            "this attack needs references, as many for members as for others, and this design leaves none"
+        )
     return References(np.array(rows), inside, outside)
 
 

@@ -18,7 +18,9 @@ class Base:
     """Log-probability under the target, less the log of the mean probability under the references.
 
     Attributes:
-        mode: ``"online"`` averages over all references, ``"offline"`` over those that never saw the sample.
+        mode: ``"online"`` averages over the references that trained on the sample or are strangers to it, which is
+            all of them unless some were dropped to make counts even (:func:`discreet.fixed_counts.evened`) or the
+            sample calibrated their quantizer; ``"offline"`` over those that never saw the sample.
         temperature: Losses are divided by it before they become probabilities.
     """
 
@@ -34,9 +36,15 @@ class Base:
         refs = references(blind, row)
         target = read_statistic(blind, np.array([row]), "loss")[0] / self.temperature
         logs = read_statistic(blind, refs.rows, "loss") / self.temperature
+        if self.mode == "online":
+            # A reference dropped from the mean must not set its scale either: the rest could round to 0.
+            logs = np.where(refs.used[:, None], logs, -np.inf)
+            top = logs.max(axis=0)
+            mean = np.exp(logs - top).sum(axis=0) / refs.used.sum(axis=0)
+            return (target - top - np.log(mean)).mean(axis=0)
         # exp of what is left stays in range: the largest log-probability of each sample goes in front.
         top = logs.max(axis=0)
         ratios = np.exp(logs - top)
-        outside = refs.mean_outside(ratios) if self.mode == "offline" else ratios.mean(axis=0)
         # Only a borrowed mean can reach 0 or less; the rarest the references can say is the floor then.
-        return (target - top - np.log(np.maximum(outside, ratios.min(axis=0)))).mean(axis=0)
+        outside = np.maximum(refs.mean_outside(ratios), ratios.min(axis=0))
+        return (target - top - np.log(outside)).mean(axis=0)
