@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from discreet.attacked import attacked, expose_one
+from discreet.attacks import attack
 from discreet.exposure import expose
-from discreet.fixed_counts import evened, outside_pool, tells_by_count
+from discreet.fixed_counts import evened, may_tell_by_count, outside_pool, tells_by_count, unused_by_all
 from discreet.records import Record, RecordError
 from discreet.stats import auc
 
@@ -84,7 +85,7 @@ def test_folds_leave_no_model_that_did_not_train() -> None:
     assert auc(found.scores, found.member).low > 0.5
 
 
-@pytest.mark.parametrize("spec", ["lira", "lira(mode='offline', tail='both')", "reference"])
+@pytest.mark.parametrize("spec", ["lira", "lira(mode='offline', tail='both')", "reference", "base"])
 @pytest.mark.parametrize("runs", [4, 8])
 def test_the_number_of_references_tells_nothing(runs: int, spec: str) -> None:
     """Each sample in exactly half of the runs, no pairs, no leak: what counts runs would be right or wrong."""
@@ -94,6 +95,50 @@ def test_the_number_of_references_tells_nothing(runs: int, spec: str) -> None:
         assert e.keep.all()
         found.append(auc(e.scores, e.member).value)
     assert abs(np.mean(found) - 0.5) < 3 * np.std(found, ddof=1) / np.sqrt(len(found))
+
+
+@pytest.mark.parametrize("spec", ["base", "base(mode='offline')", "rmia(mode='online')"])
+@pytest.mark.parametrize(("runs", "times"), [(4, 2), (8, 4), (4, 1)])
+def test_what_the_references_leak_tells_nothing_of_a_target_that_does_not(
+    runs: int, times: int, spec: str
+) -> None:
+    """Of a member one reference fewer leaks: averaged over all of them, it would look like a member."""
+    found = []
+    for seed in range(40):
+        data = record(exactly(times, runs, 200, seed), leak=2.0, seed=seed)
+        loss = np.array(data.signal("loss"))
+        member = np.asarray(data.member)
+        loss[0] *= np.exp(2.0 * member[0])  # "0" does not leak
+        e = expose(replace(data, signals={"loss": loss}), spec, "v")
+        found.append(auc(e.scores[:1], e.member[:1]).value)
+    assert abs(np.mean(found) - 0.5) < 3 * np.std(found, ddof=1) / np.sqrt(len(found))
+
+
+def test_counts_that_a_blind_record_cannot_explain_otherwise_may_tell() -> None:
+    def told(member: np.ndarray, answer: dict[int, int] | None = None) -> list[int] | None:
+        given = np.full(member.shape[1], -1)
+        for at, value in (answer or {}).items():
+            given[at] = value
+        found = may_tell_by_count(record(member).blind("0"), given)
+        return None if found is None else np.flatnonzero(found).tolist()
+
+    everybody = list(range(40))
+    assert told(shards(4, 10)) == everybody
+    assert told(~shards(4, 10)) == everybody
+    assert told(exactly(3, 6, 40, 0)) == everybody
+    # Samples in none of the others are the target's members or nobody's, if each is in one; else nobody's.
+    assert told(shards(4, 10, aside=5)) == list(range(45))
+    several = np.hstack([exactly(2, 6, 40, 0), np.zeros((6, 5), bool)])
+    assert told(several) == everybody
+    assert np.array_equal(unused_by_all(record(several).blind("0"), np.arange(45) < 40), np.arange(45) >= 40)
+    assert not unused_by_all(record(shards(4, 10, aside=5)).blind("0"), np.arange(45) < 45).any()
+    # A member that is in another shard, or a non-member that would be in none, is no part of such a design.
+    assert told(shards(4, 10), {0: 1, 15: 0}) == [each for each in everybody if each not in (0, 15)]
+    assert told(shards(4, 10), {15: 1}) is None
+    rng = np.random.default_rng(0)
+    halves = rng.random((6, 400)) < 0.5
+    for member in (halves, halves[:4], halves[:3], halves[:2], np.vstack([halves[:3], ~halves[:3]])):
+        assert told(member) is None
 
 
 @pytest.mark.parametrize(("runs", "times"), [(4, 2), (8, 4), (6, 2)])
@@ -118,6 +163,11 @@ def test_references_are_even_on_both_sides() -> None:
     outside = ~inside & ~neither
     assert inside.sum(axis=0).tolist() == [3] * 100 + [0] * 5 + [3] * 5
     assert outside.sum(axis=0).tolist() == [3] * 100 + [3] * 5 + [0] * 5
+    fewer = evened(blind, dealt, most=(2, 1))
+    assert np.asarray(fewer.member).sum(axis=0)[:100].tolist() == [2] * 100
+    assert (np.asarray(fewer.member) <= inside).all()
+    with pytest.raises(RecordError, match="as many for members as for others, and this design leaves none"):
+        attack(evened(blind, dealt, most=(0, 0)), "reference", run="3", variant="v")
     order, lines = np.random.default_rng(1).permutation(110), np.arange(8)[::-1]
     turned = evened(data.take_rows(lines).take_samples(order).blind("3"), dealt[order])
     assert np.array_equal(np.asarray(turned.member), inside[::-1][:, order])

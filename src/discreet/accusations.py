@@ -8,6 +8,7 @@ The false discovery rate then holds whatever share of the samples are members.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from discreet.attacks import Attack, Scores, attack, parse
 from discreet.attacks._public import known_answers, public_samples
 from discreet.conformal import needs as rows_needed
 from discreet.conformal import p_values, realised_band
+from discreet.fixed_counts import evened, fewest, may_tell_by_count, unused_by_all
 from discreet.groups import mondrian
 from discreet.labelled import check_level
 from discreet.records import Record, RecordError
@@ -107,10 +109,12 @@ def accuse(
 ) -> Accusations:
     """Attack one model and accuse the samples that score too high for a non-member.
 
-    Calibration rows are public samples (signal ``public``, or those that took part in no other run) that the
-    attack's fit did not see. Attacks that compare with other runs treat a sample in none of them differently from the
-    rest; they are calibrated on the target's known non-members (signal ``known``), or else by attacking the other
-    runs in turn, whose members the attacker knows.
+    Calibration rows are public samples (signal ``public``; without it, those that took part in no other run, where
+    the others would have covered the pool) that the attack's fit did not see. Attacks that compare with other runs
+    treat a sample in none of them differently from the rest; they are calibrated on the target's known non-members
+    (signal ``known``), or else by attacking the other runs in turn, whose members the attacker knows. Where runs may
+    share out the samples so that counting them gives the answer, every sample is compared with as many runs that
+    trained on it as every other, and as many that did not (:mod:`discreet.fixed_counts`).
 
     Args:
         record: Measurements, blind to the run's membership or not: it is not looked at.
@@ -139,15 +143,15 @@ def accuse(
     rule, rate = _rule(fdr, alpha)
     check_level(level)
     method = parse(method) if isinstance(method, str) else method
-    scores = attack(record, method, run=run, variant=variant, step=step)
     blind = record.blind(run)
-    row = int(blind.rows(variant, run, scores.step)[0])
-    judged = ~_told(blind, row)
+    given = _given(blind, method, run, variant)
+    judged = ~given.public & (given.known < 0)
     if not judged.any():
         raise blind.error(
             "public, known: the attacker knows the answer to every sample; none is left to judge"
         )
-    rows = _calibration(blind, method, row, scores)
+    scores = attack(given.even(blind), method, run=run, variant=variant, step=step)
+    rows = _calibration(blind, method, scores, given)
     source = rows.source
     if groups is None:
         p, sizes = p_values(scores.values[judged], rows.scores), [len(rows.scores)]
@@ -210,22 +214,85 @@ def _rule(fdr: float | None, alpha: float | None) -> tuple[str, float]:
     return rule, float(rate)
 
 
-def _told(blind: Record, row: int) -> Bool[np.ndarray, " sample"]:
-    """Samples whose answer the attacker of this row's run knows."""
-    public = _public(blind)
+def _marked(blind: Record) -> Bool[np.ndarray, " sample"]:
+    return public_samples(blind) if "public" in blind.signals else np.zeros(blind.n_samples, dtype=bool)
+
+
+def _known(blind: Record, run: str) -> Int[np.ndarray, " sample"]:
+    """What the attacker of a run knows from whichever of its rows: 1 a member, 0 no member, -1 unknown."""
     if "known" not in blind.signals:
-        return public
-    return public | (known_answers(blind, blind.rows(run=blind.run[row])) >= 0).any(axis=0)
+        return np.full(blind.n_samples, -1)
+    return known_answers(blind, blind.rows(run=run)).max(axis=0)
 
 
-def _public(blind: Record) -> Bool[np.ndarray, " sample"]:
-    """Samples known to be non-members of every run; none where nothing says so."""
-    try:
-        return public_samples(blind)
-    except RecordError:
-        if "public" in blind.signals:
-            raise
-        return np.zeros(blind.n_samples, dtype=bool)
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """What the attacker of one run starts from.
+
+    Attributes:
+        variant: Variant of the target.
+        public: Samples known to be non-members of every run; none where nothing says so.
+        known: What is known of the target: 1 a member, 0 no member, -1 unknown.
+        dealt: Samples of a design that may fix in how many training sets each is; None if it does not.
+        most: References that trained on a sample, and that did not, where these are even; None for all that the
+            design leaves.
+    """
+
+    variant: str
+    public: Bool[np.ndarray, " sample"]
+    known: Int[np.ndarray, " sample"]
+    dealt: Bool[np.ndarray, " sample"] | None
+    most: tuple[int, int] | None
+
+    def even(self, blind: Record) -> Record:
+        """The record to attack with: as many references for members as for others, where a design is to be feared."""
+        if self.dealt is None:
+            return blind
+        seen = _of_variant(blind, self.variant)
+        return evened(seen, self.dealt, most=self.most) if seen.member_runs else seen
+
+
+def _given(blind: Record, method: Attack, run: str, variant: str) -> _Given:
+    marked, known = _marked(blind), _known(blind, run)
+    dealt = may_tell_by_count(blind, np.where(marked, 0, known))
+    learns = hasattr(method, "untouched")
+    public = marked
+    if "public" not in blind.signals:
+        with suppress(RecordError):  # Nothing says who is no member.
+            public = public_samples(blind) & (learns | unused_by_all(blind, dealt))
+        if learns:
+            dealt = None  # What it learns from is in no run, and surplus references would count as such.
+    most = None
+    if dealt is not None and not learns and not ((known == 0) & ~public).any():
+        most = _shared(blind, variant, dealt)
+    return _Given(variant, public, known, dealt, most)
+
+
+def _shared(blind: Record, variant: str, dealt: Bool[np.ndarray, " sample"]) -> tuple[int, int]:
+    """References on either side that the target and each other run have for all non-members alike.
+
+    Another run has fewer than the target, which is out of the count there; were the target compared with more, or
+    with another mixture of both sides, its non-members would not score like theirs.
+    """
+    least = [fewest(_of_variant(blind, variant), dealt)]
+    for other in _runs(blind, variant):
+        seen, outside = _of_variant(blind.blind(other), variant), dealt & ~blind.membership(other)
+        if seen.member_runs and outside.any():
+            least.append(fewest(seen, outside))
+    return min(inside for inside, _ in least), min(outside for _, outside in least)
+
+
+def _runs(blind: Record, variant: str) -> list[str]:
+    """The other runs that have the variant and whose membership is known."""
+    if blind.member is None:
+        return []
+    return [run for run in blind.member_runs if blind.rows(variant, run).size]
+
+
+def _of_variant(blind: Record, variant: str) -> Record:
+    """The runs that have the variant: no others are references, so no others may be counted."""
+    have = {blind.run[row] for row in blind.rows(variant)}
+    return blind.take_rows(np.flatnonzero([run in have for run in blind.run]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,20 +310,20 @@ class _Rows:
     column: Int[np.ndarray, " calibrated"]
 
 
-def _calibration(blind: Record, method: Attack, row: int, scores: Scores) -> _Rows:
-    public = _public(blind)
+def _calibration(blind: Record, method: Attack, scores: Scores, given: _Given) -> _Rows:
+    row = int(blind.rows(scores.variant, scores.run, scores.step)[0])
     untouched = getattr(method, "untouched", None)
     if untouched is not None:
         kept = np.asarray(untouched(blind, row), dtype=bool)
         if not kept.any():
             raise blind.error(f"public: {scores.attack} left no public sample untouched to calibrate on")
         return _Rows("public", scores.values[kept], np.flatnonzero(kept))
-    if public.any() and not _compares(blind, method, row):
-        return _Rows("public", scores.values[public], np.flatnonzero(public))
-    strangers = (blind.signal("known")[row] == 0) & ~public if "known" in blind.signals else ~public & False
+    if given.public.any() and not _compares(blind, method, row):
+        return _Rows("public", scores.values[given.public], np.flatnonzero(given.public))
+    strangers = (given.known == 0) & ~given.public
     if strangers.any():
         return _Rows("known", scores.values[strangers], np.flatnonzero(strangers))
-    return _others(blind, method, scores)
+    return _others(blind, method, scores, given)
 
 
 def _compares(blind: Record, method: Attack, row: int) -> bool:
@@ -270,25 +337,25 @@ def _compares(blind: Record, method: Attack, row: int) -> bool:
     return False
 
 
-def _others(blind: Record, method: Attack, scores: Scores) -> _Rows:
+def _others(blind: Record, method: Attack, scores: Scores, given: _Given) -> _Rows:
     """Scores of the non-members of each other run, attacked as the target is.
 
     Such a run has fewer references than the target (it does without its own partners too), so its scores spread
-    more and the target's p-values are rather too large: at 0.1, with eight runs, 0.07 to 0.1 was measured.
+    more and the target's p-values are rather too large: at 0.1, with eight runs, 0.07 to 0.1 was measured. Where a
+    design is to be feared that fixes counts, both have the same number.
     """
     found = []
-    for other in blind.member_runs if blind.member is not None else ():
+    for other in _runs(blind, scores.variant):
         steps = blind.step[blind.rows(scores.variant, other)]
-        if not steps.size:
-            continue
         step = scores.step if scores.step in steps else None
+        strangers = ~blind.membership(other)
+        # Partners are told by whole training sets, so references are made even after they are gone.
+        seen = given.even(blind.blind(other))
         try:
-            theirs = attack(blind, method, run=other, variant=scores.variant, step=step)
+            theirs = attack(seen, method, run=other, variant=scores.variant, step=step)
         except RecordError as error:
             raise blind.error(f"{scores.attack}: {_NOTHING} ({error})") from error
-        outside = ~blind.membership(other) & ~_told(
-            blind, int(blind.rows(scores.variant, other, theirs.step)[0])
-        )
+        outside = strangers & ~given.public & (_known(blind, other) < 0)
         if blind.calibration is not None:
             line, column = blind.member_runs.index(other), blind.variants.index(scores.variant)
             outside &= ~blind.calibration[line, column]

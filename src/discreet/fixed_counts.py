@@ -11,15 +11,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from discreet._types import Bool
+from discreet._types import Bool, Int
 from discreet.crossed import complement_pairs
 from discreet.records import Record
 
-__all__ = ["evened", "outside_pool", "tells_by_count"]
+__all__ = ["evened", "fewest", "may_tell_by_count", "outside_pool", "tells_by_count", "unused_by_all"]
 
 _ENOUGH_SETS = 4
 _BY_CHANCE = 1 / 8
 """With fewer other runs, or smaller ones, samples of the pool would often be in none of them by chance."""
+
+_ANY_COUNT = 3
+"""So few sets hold a sample never, in all of them, and so often as is left in between, whatever the design."""
 
 
 def tells_by_count(record: Record, run: str) -> Bool[np.ndarray, " sample"] | None:
@@ -35,7 +38,52 @@ def tells_by_count(record: Record, run: str) -> Bool[np.ndarray, " sample"] | No
     return _dealt(record.membership(run), sets)
 
 
-def evened(blind: Record, dealt: Bool[np.ndarray, " sample"], *, seed: int = 0) -> Record:
+def may_tell_by_count(
+    blind: Record, answer: Int[np.ndarray, " sample"]
+) -> Bool[np.ndarray, " sample"] | None:
+    """:func:`tells_by_count` for one who does not know the target's membership.
+
+    Each sample is in so many of the other sets, or in one fewer, of those in none or all aside. Few independent draws
+    can look so as well; :func:`evened` then costs references and nothing else. One pair of complementary halves, and
+    samples in neither, looks like two of three disjoint shards.
+
+    Args:
+        blind: A record blind to the target.
+        answer: What is known of the target: 1 a member, 0 no member, -1 unknown.
+
+    Returns:
+        The unknown samples whose membership the number may tell; None if the other runs show that it does not.
+    """
+    sets = _different(blind)
+    if len(sets) < 2:
+        return None
+    times, unknown = sets.sum(axis=0), answer < 0
+    none, all_ = unknown & (times == 0), unknown & (times == len(sets))
+    if len(sets) <= _ANY_COUNT and none.any() and all_.any():
+        return None
+    settled = none | all_ | (~unknown & ((times + answer) % (len(sets) + 1) == 0))
+    for total in range(1, len(sets) + 1):
+        member, other = unknown & (times == total - 1), unknown & (times == total)
+        fits = member | other | settled | (~unknown & (times + answer == total))
+        if fits.all() and member.any() and other.any():
+            return member | other
+    return None
+
+
+def fewest(blind: Record, dealt: Bool[np.ndarray, " sample"]) -> tuple[int, int]:
+    """How many references every one of the samples has at least: that trained on it, and that did not."""
+    inside = np.asarray(blind.member)[:, dealt]
+    trained = inside.sum(axis=0)
+    return int(trained.min()), int((len(inside) - trained).min())
+
+
+def evened(
+    blind: Record,
+    dealt: Bool[np.ndarray, " sample"],
+    *,
+    most: tuple[int, int] | None = None,
+    seed: int = 0,
+) -> Record:
     """Give every sample as many references that trained on it, and as many that did not, as any other has.
 
     Surplus ones, drawn at random, neither trained on the sample nor are strangers to it, as if it had calibrated
@@ -44,6 +92,7 @@ def evened(blind: Record, dealt: Bool[np.ndarray, " sample"], *, seed: int = 0) 
     Args:
         blind: A record blind to the target.
         dealt: Samples that have their share (see :func:`tells_by_count`); all others get at most as much.
+        most: The share, where it is to be smaller than what all of them have (:func:`fewest`).
         seed: Of the draw, which depends on the names of runs and samples and not on their order.
     """
     inside = np.asarray(blind.member)
@@ -53,9 +102,9 @@ def evened(blind: Record, dealt: Bool[np.ndarray, " sample"], *, seed: int = 0) 
         inside.shape
     )
     surplus = np.zeros_like(inside)
-    for side in (inside, ~inside):
+    for side, share in zip((inside, ~inside), most or fewest(blind, dealt), strict=True):
         place = np.where(side, noise, 2.0).argsort(axis=0).argsort(axis=0)
-        surplus |= side & (place >= side[:, dealt].sum(axis=0).min())
+        surplus |= side & (place >= share)
     used = np.zeros((len(inside), len(blind.variants), blind.n_samples), dtype=bool)
     if blind.calibration is not None:
         used |= blind.calibration
@@ -70,11 +119,29 @@ def outside_pool(record: Record, run: str) -> Bool[np.ndarray, " sample"]:
     sample into several training sets. In disjoint shards a sample that no other run trained on is likely a member.
     """
     sets, opposite = _others(record, run)
-    mine, unused = record.membership(run), np.logical_not(np.any(sets, axis=0))
+    mine = record.membership(run)
     dealt = _dealt(mine, sets)
-    if dealt is not None:
-        several = int((sets.sum(axis=0) + mine)[dealt][0]) > 1
-        return unused if several else np.zeros_like(unused)
+    total = None if dealt is None else int((sets.sum(axis=0) + mine)[dealt][0])
+    return _outside(sets, total, opposite)
+
+
+def unused_by_all(blind: Record, dealt: Bool[np.ndarray, " sample"] | None) -> Bool[np.ndarray, " sample"]:
+    """:func:`outside_pool` for one who does not know the target's membership.
+
+    Args:
+        blind: A record blind to the target.
+        dealt: What :func:`may_tell_by_count` said.
+    """
+    sets = _different(blind)
+    return _outside(sets, None if dealt is None else int(sets.sum(axis=0)[dealt].max()), True)
+
+
+def _outside(
+    sets: Bool[np.ndarray, "set sample"], total: int | None, opposite: bool
+) -> Bool[np.ndarray, " sample"]:
+    unused = np.logical_not(np.any(sets, axis=0))
+    if total is not None:
+        return unused if total > 1 else np.zeros_like(unused)
     by_chance = np.prod(1 - sets.sum(axis=1) / max(int((~unused).sum()), 1))
     covered = len(sets) >= _ENOUGH_SETS and by_chance <= _BY_CHANCE
     return unused if covered or (opposite and _in_pairs(sets)) else np.zeros_like(unused)
@@ -86,9 +153,19 @@ def _others(record: Record, run: str) -> tuple[Bool[np.ndarray, "set sample"], b
     gone = {run, *partners}
     left = [line for line, other in enumerate(record.member_runs) if other not in gone]
     opposite = any((record.membership(other) != mine).any() for other in partners)
-    table = np.asarray(record.member)
-    different = {table[line].tobytes(): line for line in left}
-    return table[np.array(list(different.values()), dtype=np.int64)], opposite
+    return _sets(np.asarray(record.member)[left]), opposite
+
+
+def _different(blind: Record) -> Bool[np.ndarray, "set sample"]:
+    """The different training sets of the runs that a blind record has left."""
+    return _sets(
+        np.zeros((0, blind.n_samples), dtype=bool) if blind.member is None else np.asarray(blind.member)
+    )
+
+
+def _sets(table: Bool[np.ndarray, "run sample"]) -> Bool[np.ndarray, "set sample"]:
+    different = {line.tobytes(): number for number, line in enumerate(table)}
+    return table[np.array(list(different.values()), dtype=np.int64)]
 
 
 def _dealt(
