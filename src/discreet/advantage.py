@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from discreet._types import Bool, Float, Int, Num
+from discreet.crossed import answers
 from discreet.estimate import Estimate
 from discreet.intervals import difference
 from discreet.labelled import Labelled, check_level, split_classes
@@ -162,7 +163,7 @@ def _design_effect(hit: Bool[np.ndarray, " n"], unit: Int[np.ndarray, " n"]) -> 
     groups = int((size > 0).sum())
     rate = float(hit.mean())
     if rate in (0.0, 1.0):
-        return max(1.0, float((size**2).sum()) / n)
+        return n / float(answers(np.ones((1, n), dtype=bool), unit)[0])
     spread = float(((np.bincount(unit, hit) - size * rate) ** 2).sum()) * groups / (groups - 1)
     return max(1.0, spread / (n * rate * (1 - rate)))
 

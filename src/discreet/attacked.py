@@ -276,7 +276,7 @@ def judge(
         tuple(tpr_at_fpr(e.scores, e.member, fpr, **about) for fpr in FPRS),
         Estimate(halved[0], halved[1], halved[2], gains.n, level, gains.method),
         gains,
-        _epsilon(runs, level),
+        _epsilon(runs, cluster, level),
     )
 
 
@@ -328,11 +328,13 @@ def _mean_over_runs(found: Sequence[Estimate], level: float) -> Estimate:
     return Estimate(value, max(-1.0, value - down), min(1.0, value + up), n, level, method)
 
 
-def _epsilon(runs: Iterable[tuple[Float[np.ndarray, " sample"], Any, Any]], level: float) -> EpsilonBound:
+def _epsilon(
+    runs: Iterable[tuple[Float[np.ndarray, " sample"], Any, Any]], cluster: np.ndarray | None, level: float
+) -> EpsilonBound:
     """The best of the runs' bounds on one and the same epsilon, each at a share of the error (Bonferroni)."""
     runs = list(runs)
     share = 1 - (1 - level) / len(runs)
-    found = [epsilon_one_run(s, y, keep=k, level=share) for s, y, k in runs]
+    found = [epsilon_one_run(s, y, cluster=cluster, keep=k, level=share) for s, y, k in runs]
     best = max(found, key=lambda bound: bound.value)
     method = best.method + (f", best of {len(runs)} (Bonferroni)" if len(runs) > 1 else "")
     return EpsilonBound(best.value, best.ceiling, best.n, level, best.delta, method)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet._types import Bool, Float, Num
-from discreet.crossed import Spread, cluster_sums, complement_pairs, crossed
+from discreet.crossed import Spread, answers, cluster_sums, complement_pairs, crossed
 from discreet.estimate import Estimate
 from discreet.labelled import check_level, labelled
 
@@ -28,14 +28,10 @@ class AucParts:
     Attributes:
         values: AUC of each run.
         influence: First-order effect of each sample on its run's AUC; a row sums to 0.
-        members: Members judged in each run.
-        others: Non-members judged in each run.
     """
 
     values: Float[np.ndarray, " run"]
     influence: Float[np.ndarray, "run sample"]
-    members: Float[np.ndarray, " run"]
-    others: Float[np.ndarray, " run"]
 
 
 def auc(
@@ -60,7 +56,8 @@ def auc(
 
     Returns:
         AUC in [0, 1]; n counts the samples judged (in any run). With one run the interval speaks about
-        that model and new records; with several about new models and new records.
+        that model and new records; with several about new models and new records. Where no score varies within its
+        class against the other (AUC 0 or 1, constant scores) each cluster counts as one answer.
 
     Raises:
         ValueError: Shapes differ, a score is not finite, or a run lacks one of the classes.
@@ -74,7 +71,9 @@ def auc(
     parts = auc_parts(values, truth, mask)
     spread = crossed(parts.values, cluster_sums(parts.influence, cluster), complement_pairs(truth & mask))
     value = float(np.sort(parts.values).mean())
-    low, high = _interval(value, parts, spread, level)
+    unit = None if parts.influence.any() else cluster
+    m, n = (float(answers(side & mask, unit).mean()) for side in (truth, ~truth))
+    low, high = _interval(value, parts, spread, level, m, n)
     runs = len(values)
     how = "logit DeLong with Newcombe's score interval" + (
         f", {runs} runs x samples crossed" if runs > 1 else ""
@@ -92,12 +91,7 @@ def auc_parts(
     influence = np.zeros(scores.shape)
     for row, (_, effect), mask in zip(influence, runs, keep, strict=True):
         row[mask] = effect
-    return AucParts(
-        np.array([value for value, _ in runs]),
-        influence,
-        (member & keep).sum(axis=1).astype(np.float64),
-        (~member & keep).sum(axis=1).astype(np.float64),
-    )
+    return AucParts(np.array([value for value, _ in runs]), influence)
 
 
 def _one(
@@ -124,14 +118,15 @@ def _root(size: int) -> float:
     return math.sqrt(size * max(size - 1, 1))
 
 
-def _interval(value: float, parts: AucParts, spread: Spread, level: float) -> tuple[float, float]:
+def _interval(
+    value: float, parts: AucParts, spread: Spread, level: float, m: float, n: float
+) -> tuple[float, float]:
     width = spread.quantile(level)
     low = high = value
     if 0 < value < 1 and spread.variance > 0:
         centre = math.log(value / (1 - value))
         half = width * math.sqrt(spread.variance) / (value * (1 - value))
         low, high = _expit(centre - half), _expit(centre + half)
-    m, n = float(np.mean(parts.members)), float(np.mean(parts.others))
     single = math.fsum((parts.influence**2).ravel().tolist()) / len(parts.values)
     # How much averaging over runs really bought; nothing, where the data cannot say.
     design = min(1.0, spread.variance / single) if single > 0 and len(parts.values) > 1 else 1.0

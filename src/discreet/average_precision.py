@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from discreet._types import Bool, Float, Num
-from discreet.crossed import cluster_sums, complement_pairs, crossed
+from discreet.crossed import answers, cluster_sums, complement_pairs, crossed
 from discreet.estimate import Estimate
 from discreet.labelled import check_level, labelled
 
@@ -55,8 +55,8 @@ def average_precision(
     value = float(np.sort(found).mean())
     low, high = _interval(value, spread.variance, spread.quantile(level))
     if value == 1:
-        # nothing varies: as many members as are judged, none of them below a non-member
-        low = ((1 - level) / 2) ** (1 / int((truth & mask).sum(axis=1).min()))
+        # nothing varies: as many members (or clusters of them) as are judged, none of them below a non-member
+        low = ((1 - level) / 2) ** (1 / float(answers(truth & mask, cluster).min()))
     how = "logit influence" + (f", {len(values)} runs x samples crossed" if len(values) > 1 else "")
     return Estimate(value, low, high, int(mask.any(axis=0).sum()), level, how)
 

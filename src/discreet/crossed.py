@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet._types import Bool, Float, Int
 
-__all__ = ["Spread", "cluster_sums", "complement_pairs", "crossed"]
+__all__ = ["Spread", "answers", "cluster_sums", "complement_pairs", "crossed"]
 
 _ENOUGH_PAIRS = 8
 
@@ -114,6 +114,23 @@ def cluster_sums(
         order = np.lexsort((row, unit))
         sums[run] = np.add.reduceat(row[order], np.searchsorted(unit[order], np.arange(len(labels))))
     return sums * math.sqrt(len(labels) / (len(labels) - 1))
+
+
+def answers(rows: Bool[np.ndarray, "run sample"], cluster: np.ndarray | None) -> Float[np.ndarray, " run"]:
+    """How many independent answers the rows of each run are, if the rows of a cluster all answer alike.
+
+    Without clusters, their number; of clusters of sizes s, (sum of s)² / sum of s²: that is what counts where nothing
+    varies, and nothing therefore shows how far a cluster agrees.
+
+    Example:
+        >>> answers(np.ones((1, 4), dtype=bool), np.array([0, 0, 0, 1])).tolist()
+        [1.6]
+    """
+    many = rows.sum(axis=1).astype(np.float64)
+    if cluster is None:
+        return many
+    sizes = [np.unique(np.asarray(cluster)[row], return_counts=True)[1].astype(np.float64) for row in rows]
+    return many**2 / np.array([float((size**2).sum()) for size in sizes])
 
 
 def _group_means(

@@ -99,6 +99,7 @@ def epsilon_one_run(
     guesses: int | Sequence[int] | None = None,
     level: float = 0.95,
     delta: float = 0.0,
+    cluster: np.ndarray | None = None,
     keep: Bool[np.ndarray, "*_run _sample"] | None = None,
 ) -> EpsilonBound:
     """Bound from a single training in which each record was in or out by its own fair coin.
@@ -108,18 +109,26 @@ def epsilon_one_run(
     left out too, so what is guessed depends on scores alone. Halves of a fixed size break the theorem's
     premise (coins are then not independent).
 
+    Samples of one cluster share one coin: they are one guess, by their mean score, and a guess on g records that go
+    in or out together is right with odds of at most exp(g · epsilon), which is as far as the epsilon of one carries.
+
     Args:
         scores: [sample]; higher = more likely member.
         member: [sample], the answer.
         guesses: How many samples to guess, fixed before looking; with several numbers each is tried at a
             share of the error (Bonferroni). A tenth of the samples when None.
         level: Confidence level.
-        delta: Delta, in [0, 1).
+        delta: Delta, in [0, 1); 0 where a cluster has several samples.
+        cluster: One label a sample; samples with one label were in or out together. Where they were not, the cluster
+            is not guessed.
         keep: [sample], the samples whose coin was fair; all when None.
+
+    Returns:
+        Epsilon of one record; n counts the coins.
 
     Raises:
         ValueError: Shapes differ, a score is not finite, a class is missing, or there are more guesses
-            than samples, or fewer than 2.
+            than coins, or fewer than 2.
 
     Example:
         >>> bound = epsilon_one_run(np.arange(1000.0), np.arange(1000) >= 500, guesses=100)
@@ -131,8 +140,14 @@ def epsilon_one_run(
     if np.ndim(scores) != 1:
         raise ValueError(f"scores: expected shape [sample], got {list(np.shape(scores))}")
     values, truth, mask = labelled(scores, member, keep)
-    x, y = values[0, mask[0]], truth[0, mask[0]]
+    x, y, sizes = _coins(values[0], truth[0], mask[0], cluster)
+    alone = bool((sizes == 1).all())
+    if delta and not alone:
+        raise ValueError(f"delta: expected 0 where samples share a coin, got {delta}")
     count = len(x)
+    how = "one run of independent coins" + ("" if alone else ", one a cluster")
+    if cluster is not None and count < 2:
+        return EpsilonBound(0.0, 0.0, count, level, delta, how)
     tried = (
         (max(2, count // 10),)
         if guesses is None
@@ -146,12 +161,17 @@ def epsilon_one_run(
     share = (1 - level) / len(tried)
     found = []
     for number in tried:
-        made, right = _guess(x, y, number)
+        top, bottom = _guess(x, number)
+        right = int((top & y).sum() + (bottom & ~y).sum())
+        flawless = np.sort(sizes)[:number]
         found.append(
-            (_invert(count, made, right, delta, share), _invert(count, number, number, delta, share))
+            (
+                _invert(count, sizes[top | bottom], right, delta, share),
+                _invert(count, flawless, number, delta, share),
+            )
         )
     value, ceiling = (max(pair) for pair in zip(*found, strict=True))
-    return EpsilonBound(value, ceiling, count, level, delta, "one run of independent coins")
+    return EpsilonBound(value, ceiling, count, level, delta, how)
 
 
 def one_run_p_value(samples: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
@@ -207,27 +227,65 @@ def _log_ratio(
     return np.where(proved, np.log(np.where(proved, low - delta, 1.0) / high), -np.inf)
 
 
+def _coins(
+    scores: Float[np.ndarray, " sample"],
+    member: Bool[np.ndarray, " sample"],
+    keep: Bool[np.ndarray, " sample"],
+    cluster: np.ndarray | None,
+) -> tuple[Float[np.ndarray, " coin"], Bool[np.ndarray, " coin"], Int[np.ndarray, " coin"]]:
+    """Score and answer of each coin, and on how many records it fell; coins that are not told are left out."""
+    if cluster is None:
+        return scores[keep], member[keep], np.ones(int(keep.sum()), dtype=np.int64)
+    if np.shape(cluster) != scores.shape:
+        raise ValueError(
+            f"cluster: expected one label a sample, {len(scores)}, got shape {list(np.shape(cluster))}"
+        )
+    _, unit, sizes = np.unique(np.asarray(cluster), return_inverse=True, return_counts=True)
+    kept, inside = (np.bincount(unit[rows], minlength=len(sizes)) for rows in (keep, keep & member))
+    told = (kept > 0) & ((inside == 0) | (inside == kept))
+    order = np.lexsort((scores[keep], unit[keep]))  # so that no order of rows changes a bit of a sum
+    sums = np.bincount(unit[keep][order], scores[keep][order], minlength=len(sizes))
+    return sums[told] / kept[told], inside[told] > 0, sizes[told].astype(np.int64)
+
+
 def _guess(
-    scores: Float[np.ndarray, " sample"], member: Bool[np.ndarray, " sample"], number: int
-) -> tuple[int, int]:
+    scores: Float[np.ndarray, " coin"], number: int
+) -> tuple[Bool[np.ndarray, " coin"], Bool[np.ndarray, " coin"]]:
+    """Which coins are guessed "in", and which "out"."""
     order = np.sort(scores)
     ins, outs = number - number // 2, number // 2
     # A block of ties across the cut is not guessed at all.
     top = scores > order[-1 - ins] if ins < len(order) else np.ones(len(order), dtype=bool)
-    bottom = scores < order[outs]
-    return int(top.sum() + bottom.sum()), int((top & member).sum() + (bottom & ~member).sum())
+    return top, scores < order[outs]
 
 
-def _invert(samples: int, guesses: int, correct: int, delta: float, error: float) -> float:
+def _p_value(
+    samples: int, sizes: Int[np.ndarray, " guess"], correct: int, epsilon: float, delta: float
+) -> float:
+    """``one_run_p_value`` for guesses on several records each: a sum of coins of unlike odds."""
+    if (sizes == 1).all():
+        return one_run_p_value(samples, len(sizes), correct, epsilon, delta)
+    from scipy import stats
+
+    law = np.ones(1)
+    for size, many in zip(*np.unique(sizes, return_counts=True), strict=True):
+        accuracy = 1 / (1 + math.exp(-float(size) * epsilon))
+        law = np.convolve(law, stats.binom.pmf(np.arange(many + 1), many, accuracy))
+    return min(1.0, float(law[correct:].sum()))
+
+
+def _invert(
+    samples: int, sizes: Int[np.ndarray, " guess"], correct: int, delta: float, error: float
+) -> float:
     """Largest epsilon that is refuted at this error, by bisection (the p-value rises with epsilon)."""
-    if guesses == 0 or one_run_p_value(samples, guesses, correct, 0.0, delta) > error:
+    if not len(sizes) or _p_value(samples, sizes, correct, 0.0, delta) > error:
         return 0.0
     low, high = 0.0, 1.0
-    while high < 64 and one_run_p_value(samples, guesses, correct, high, delta) <= error:
+    while high < 64 and _p_value(samples, sizes, correct, high, delta) <= error:
         low, high = high, 2 * high
     for _ in range(50):
         middle = (low + high) / 2
-        if one_run_p_value(samples, guesses, correct, middle, delta) <= error:
+        if _p_value(samples, sizes, correct, middle, delta) <= error:
             low = middle
         else:
             high = middle

@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet._types import Bool, Float, Num
 from discreet.auc import auc_parts
-from discreet.crossed import cluster_sums, complement_pairs, crossed
+from discreet.crossed import answers, cluster_sums, complement_pairs, crossed
 from discreet.estimate import Estimate
 from discreet.labelled import check_level, labelled, split_classes
 from discreet.resampled import resampled_differences
@@ -112,7 +112,7 @@ def compare(
     else:
         intervals = _bootstrap_ends(rows, level, seed, replicates, workers)
         how = f"paired bootstrap, {replicates} replicates"
-    floors = rows.floors(level)
+    floors = rows.floors(level, cluster)
     n = int(mask.any(axis=0).sum())
     estimates = []
     for values, (low, high), floor, always in zip(
@@ -158,12 +158,15 @@ class _Rows:
         one, two = (caught.sum(axis=1) for caught in self.caught())
         return (one - two) / (self.member & self.keep).sum(axis=1)
 
-    def floors(self, level: float) -> list[tuple[float, float]]:
-        """Intervals of AUC and TPR difference that stay open where no difference was seen at all."""
+    def floors(self, level: float, cluster: np.ndarray | None) -> list[tuple[float, float]]:
+        """Intervals of AUC and TPR difference that stay open where no difference was seen at all.
+
+        Nothing then shows how far clusters agree, and each counts as one answer.
+        """
         if np.array_equal(self.first[self.keep], self.second[self.keep]):
             return [(0.0, 0.0), (0.0, 0.0)]
-        members = (self.member & self.keep).sum(axis=1)
-        fewest = int(min(members.min(), (~self.member & self.keep).sum(axis=1).min()))
+        members, others = (answers(side & self.keep, cluster) for side in (self.member, ~self.member))
+        fewest = float(min(members.min(), others.min()))
         # Rule of three: with no discordant pair among n, a share of them up to this may be discordant.
         unseen = 1 - ((1 - level) / 2) ** (1 / fewest)
         runs = len(members)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet._types import Bool, Float, Int, Num
-from discreet.crossed import cluster_sums, complement_pairs, crossed
+from discreet.crossed import answers, cluster_sums, complement_pairs, crossed
 from discreet.estimate import Estimate
 from discreet.labelled import Labelled, check_level, labelled, split_classes
 from discreet.roc import allowed, check_fpr, smallest_sample, threshold_at
@@ -65,7 +65,8 @@ def tpr_at_fpr(
     above that one is Binomial(n, fpr), whatever the scores look like, which puts it between the J-th and
     the (J + 1)-th largest; each J then has its Clopper-Pearson limits, and they are mixed with J's
     probabilities. With several runs, or clusters, each run's interval is scaled by what averaging over
-    runs that share samples leaves of the variance.
+    runs that share samples leaves of the variance. Where all members of a run are caught or none is, nothing shows
+    how far a cluster agrees, and each counts as one answer.
 
     Args:
         scores: [sample], or [run, sample] for several targets; higher = more likely member.
@@ -92,7 +93,16 @@ def tpr_at_fpr(
         np.array([_rate(getattr(part, side), t) for part, t in zip(parts, thresholds, strict=True)])
         for side in ("members", "others")
     )
-    ends = np.array([_mixed_interval(part, fpr, level) for part in parts])
+    answered = (
+        list(zip(*(answers(side & mask, unit) for side in (truth, ~truth)), strict=True))
+        for unit in (None, cluster)
+    )
+    ends = np.array(
+        [
+            _mixed_interval(part, fpr, level, *(many if 0 < rate < 1 else few))
+            for part, rate, many, few in zip(parts, rates, *answered, strict=True)
+        ]
+    )
     crossing = len(values) > 1 or cluster is not None
     stretch = _stretch(values, truth, mask, fpr, level, rates, cluster) if crossing else 1.0
     value = _mean(rates)
@@ -162,26 +172,33 @@ def tpr_influence(
     return effect
 
 
-def _mixed_interval(part: Labelled, fpr: float, level: float) -> tuple[float, float]:
+def _mixed_interval(part: Labelled, fpr: float, level: float, m: float, n: float) -> tuple[float, float]:
+    """The interval if the members are m independent answers, and the non-members n."""
     from scipy import special, stats
 
     if fpr == 1:
         return 1.0, 1.0
-    m, n = len(part.members), len(part.others)
-    first, last = (int(end) for end in (stats.binom.ppf(1e-9, n, fpr), stats.binom.isf(1e-9, n, fpr)))
+    size, step = len(part.members) / m, len(part.others) / n
+    draws = max(1, round(n))
+    first, last = (int(end) for end in (stats.binom.ppf(1e-9, draws, fpr), stats.binom.isf(1e-9, draws, fpr)))
     j = np.arange(first, last + 1)
-    weight = stats.binom.pmf(j, n, fpr)
+    weight = stats.binom.pmf(j, draws, fpr)
     # The population's threshold lies between the j-th and the (j + 1)-th largest non-member.
-    fewest = _above(part.members, _largest(part.others, j))
-    most = _above(part.members, _largest(part.others, j + 1))
+    fewest, most = (
+        _above(part.members, _largest(part.others, np.floor(place * step).astype(int))) / size
+        for place in (j, j + 1)
+    )
     tail = (1 - level) / 2
 
     def below(x: float) -> float:
-        return float(weight @ np.where(most < m, special.betainc(most + 1, np.maximum(m - most, 1), x), 0.0))
+        return float(
+            weight @ np.where(most < m, special.betainc(most + 1, np.maximum(m - most, 1 / size), x), 0.0)
+        )
 
     def above(x: float) -> float:
         return float(
-            weight @ np.where(fewest > 0, special.betainc(np.maximum(fewest, 1), m - fewest + 1, x), 1.0)
+            weight
+            @ np.where(fewest > 0, special.betainc(np.maximum(fewest, 1 / size), m - fewest + 1, x), 1.0)
         )
 
     rate = _rate(part.members, threshold_at(part, fpr))
