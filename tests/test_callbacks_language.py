@@ -28,6 +28,7 @@ from discreet.store import Store
 from discreet.studies.language_pretraining import pad
 from tests import llm
 from tests.test_auditing_language import sentences, written
+from tests.test_llm_working import COUNTED, Counted
 
 VARIANTS = ("full", "uniform(bits=4, granularity='channel')")
 
@@ -114,6 +115,16 @@ def test_the_audit_finds_what_was_measured_in_training(
     assert [path.stat().st_mtime_ns for path in units] == before
     ranked = {row.variant: row.r for row in found.analyses[0].ranking.variants}
     assert ranked == {row["variant"]: row["r"] for row in callback.ranking.to_json()["variants"]}
+
+
+def test_layers_that_no_adapter_touches_are_quantized_once(place: Path, tmp_path: Path) -> None:
+    texted = Texted(place / "members.jsonl", place / "others.jsonl")
+    variants = ("full", COUNTED, f"adapter over {COUNTED}")
+    callback = LanguageCallback(str(place / "base"), texted, tmp_path / "run", variants=variants)
+    Counted.calls.clear()
+    fit(place, tmp_path / "out", callback, adapter=True)
+    # Of 14 layers 4 have terms: 10 once, these 4 at each of three checkpoints, and the base's own once below a term.
+    assert len(Counted.calls) == 10 + 3 * 4 + 4
 
 
 def test_training_is_as_without_it(place: Path, tmp_path: Path) -> None:

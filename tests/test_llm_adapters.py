@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-from discreet.llm import LanguageModel, LanguageModelError, Working, adapters_in, note_base
+from discreet.llm import LanguageModel, LanguageModelError, Working, adapters_in, load, note_base
 from discreet.llm.adapters import BASE_FILE, check_base
 from tests import llm
 
@@ -76,6 +76,20 @@ def test_names_revisions_and_hashes_of_bases_are_compared(tmp_path: Path) -> Non
         LanguageModelError, match=r"was trained on 'qwen2' with weights .*another model or another revision"
     ):
         check(tmp_path / "a")
+
+
+def test_a_base_with_mistrals_file_beside_its_own_is_known_by_its_own(tmp_path: Path) -> None:
+    base = llm.base()
+    base.module.save_pretrained(tmp_path / "m")  # pyright: ignore
+    base.tokenizer.save_pretrained(tmp_path / "m")
+    own = load_file(tmp_path / "m/model.safetensors")
+    save_file(
+        {f"mistral.{name}": value for name, value in own.items()}, tmp_path / "m/consolidated.safetensors"
+    )
+    found = load(tmp_path / "m", name="hub/m")
+    llm.adapter(found, tmp_path / "a", 1)
+    renamed(tmp_path / "a", base_model_name_or_path=str(tmp_path / "m"))
+    check_base(adapters_in(tmp_path / "a")[0], found)
 
 
 def test_a_revision_that_an_adapter_names_is_the_bases(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,9 +20,10 @@ from torch import Tensor
 
 import discreet
 from discreet.llm import LanguageModelError, adapters_in, encode, losses, release, token_signals, trajectory
+from discreet.llm._packed import Packed
 from discreet.quantizers import Multiples, quantize_layer
 from discreet.quantizers.uniform import Uniform
-from discreet.records import Record
+from discreet.records import Record, RecordError
 from discreet.store import Store
 from tests import llm
 
@@ -88,6 +89,14 @@ def test_records_of_texts_are_ranked_and_attacked_as_any(setting: Any, tmp_path:
     for name in ("loss", "mink(k=0.2)", "minkpp", "zlib"):
         scores = discreet.attack(record, name, run="a", variant=SPEC)
         assert np.isfinite(scores.values).all()
+    before = {"pretrained_loss": losses(base, evaluation)}  # as the attack's own error says
+    axes = {**record.axes, "pretrained_loss": ("sample",)}
+    with pytest.raises(RecordError, match=r"losses\(base, encoded\)"):
+        discreet.attack(record, "pretrained", run="a", variant=SPEC)
+    more = replace(record, signals={**record.signals, **before}, axes=axes)
+    found = discreet.attack(more, "pretrained", run="a", variant=SPEC).values
+    row = record.rows(SPEC, "a")[0]
+    np.testing.assert_allclose(found, before["pretrained_loss"] - record.signals["loss"][row], atol=1e-12)
     np.testing.assert_allclose(
         discreet.attack(record, "loss", run="a", variant=SPEC).values,
         -record.signals["loss"][record.rows(SPEC, "a")[0]],
@@ -148,6 +157,31 @@ def test_what_is_done_is_not_done_again_and_unchanged_layers_neither(setting: An
     assert [(first.run[row], first.step[row]) for row in np.flatnonzero(differs)] == [("b", 20.0)]
     trajectory(store, base, changed, [COUNTED], evaluation.take(np.arange(5)))
     assert len(Counted.calls) == 14 + 14 + 5 * 4
+
+
+@pytest.mark.parametrize("most", [0, 3000, 10**6])
+def test_one_checkpoint_at_a_time_with_layers_kept_packed_is_the_same(
+    setting: Any, tmp_path: Path, most: int
+) -> None:
+    base, runs, evaluation = setting
+    variants, packed = ["full", COUNTED, SPEC, f"adapter over {SPEC}"], Packed(most)
+    Counted.calls.clear()
+    parts = [
+        trajectory(Store(tmp_path / "s"), base, {run: [each]}, variants, evaluation, packed=packed)
+        for run, checkpoints in runs.items()
+        for each in checkpoints
+    ]
+    fewest, all_of_them = 10 + 6 * 4, 6 * 14  # of 14 layers the adapters have terms on 4
+    calls = {0: all_of_them, 10**6: fewest}.get(most, len(Counted.calls))
+    assert len(Counted.calls) == calls
+    assert (fewest < calls < all_of_them) == (most == 3000)
+    assert sum(each.nbytes for stored, _ in packed._held.values() for each in stored.values()) <= most
+    whole = trajectory(Store(tmp_path / "t"), base, runs, variants, evaluation)
+    for part in parts:
+        for row, (run, step, variant) in enumerate(zip(part.run, part.step, part.variant, strict=True)):
+            (same,) = whole.rows(variant, run, step)
+            for name, values in part.signals.items():
+                np.testing.assert_array_equal(values[row], whole.signals[name][same])
 
 
 def test_texts_that_calibrated_a_quantizer_are_marked_for_it(setting: Any, tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ CASES = [
     ("qwen2", {"bias": "all"}),
     ("qwen2", {"bias": "lora_only", "use_rslora": True}),
     ("llama", {"modules_to_save": ["norm"]}),
+    ("qwen2", {"modules_to_save": ["gate_proj", "input_layernorm"]}),
+    ("gpt2", {"modules_to_save": ["c_fc"], "fan_in_fan_out": True}),
     ("qwen2", {"layers_to_transform": [1]}),
 ]
 

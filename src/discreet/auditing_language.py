@@ -19,6 +19,7 @@ from discreet.audit import Audit, Data, Dataset, Provenance
 from discreet.auditing import attack_held
 from discreet.auditing_release import CONTENT, content_of
 from discreet.dealing_texts import Dealt, Texted, check_dealt, deal_texts
+from discreet.llm._packed import Packed
 from discreet.llm._variants import parse_variants
 from discreet.llm.adapters import AdapterCheckpoint, adapters_in, check_base
 from discreet.llm.model import LanguageModel, load
@@ -150,10 +151,11 @@ def follow(
     variants: Sequence[str],
     dealt: Dealt,
     *,
+    packed: Packed | None = None,
     workers: int = 1,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Record:
-    """Losses of checkpoints on the evaluation texts; what is in the store is not measured again."""
+    """Losses of checkpoints on the evaluation texts; what is in the store, or ``packed``, is not made again."""
     return trajectory(
         units,
         base,
@@ -161,6 +163,7 @@ def follow(
         variants,
         dealt.evaluation,
         calibration=dealt.calibration,
+        packed=packed,
         workers=workers,
         progress=progress,
     )

@@ -13,6 +13,7 @@ from discreet._words import interval, number, percent
 from discreet.auditing_language import UNITS, VARIANTS, Dealt, Texted, check_dealt, deal_texts, follow
 from discreet.callbacks._same_base import is_same_base
 from discreet.callbacks._untouched import untouched
+from discreet.llm._packed import Packed
 from discreet.llm._variants import parse_variants
 from discreet.llm.adapters import AdapterCheckpoint, adapters_in, note_base
 from discreet.llm.model import LanguageModel, load
@@ -29,7 +30,8 @@ class LanguageCallback(TrainerCallback):
     finds it: that audit then only attacks. Keep all checkpoints (no ``save_total_limit``), since r compares them.
     A checkpoint that cannot be measured (the folder is in use, the disk is full, a quantizer refuses a layer, memory
     runs out) is left to that audit, and the training goes on. A resumed training counts the checkpoints before it.
-    The model in training is not touched; another copy of the base and one of its linear layers are kept beside it.
+    The model in training is not touched. Beside it memory holds another copy of the base, one of its linear layers,
+    and, packed, what quantizers made of layers that no adapter touches: at most as much as the base takes.
     Of several processes only the first measures.
 
     Args:
@@ -81,7 +83,7 @@ class LanguageCallback(TrainerCallback):
         )
         self._texted, self._folder, self._variants, self._seed = texted, Path(folder), variants, seed
         self._quiet = quiet
-        self._ready: tuple[LanguageModel, Dealt] | None = None
+        self._ready: tuple[LanguageModel, Dealt, Packed] | None = None
         self._seen: dict[int, AdapterCheckpoint] = {}
         self._failed = ""
         self._spent = self._begun = 0.0
@@ -107,7 +109,8 @@ class LanguageCallback(TrainerCallback):
                 note_base(str(args.output_dir), base)
             elif not resumed:
                 self._say(["no weights to compare with the base (all quantized, or spread over devices)"])
-            self._ready = base, dealt
+            size = sum(value.nbytes for value in base.module.parameters())
+            self._ready = base, dealt, Packed(size)
         if resumed:
             self._look_back(Path(str(args.output_dir)), state.global_step)
         self._spent = time.perf_counter() - self._begun
@@ -133,11 +136,11 @@ class LanguageCallback(TrainerCallback):
         begun = time.perf_counter()
         folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
         units = Store(self._folder / UNITS)
-        base, dealt = self._ready
+        base, dealt, packed = self._ready
         try:
             saved = adapters_in(folder)
             with untouched(), units.lock():
-                follow(units, base, saved, self._variants, dealt)
+                follow(units, base, saved, self._variants, dealt, packed=packed)
             self._seen |= {each.step: each for each in saved}
         except Exception as error:  # hours of training count for more than one measurement
             self._leave(f"step {state.global_step}", error)
@@ -150,7 +153,7 @@ class LanguageCallback(TrainerCallback):
         del args, state, control, kwargs
         if self._ready is None:
             return
-        base, dealt = self._ready
+        base, dealt, packed = self._ready
         self._ready = None
         if len(self._seen) < 2:
             why = "some are left to the audit" if self._failed else "save some on the way (save_strategy)"
@@ -160,7 +163,7 @@ class LanguageCallback(TrainerCallback):
         try:
             with untouched(), units.lock():
                 seen = [self._seen[step] for step in sorted(self._seen)]
-                record = follow(units, base, seen, self._variants, dealt)
+                record = follow(units, base, seen, self._variants, dealt, packed=packed)
             self.ranking = rank(record, n_train=dealt.trained)
         except Exception as error:  # the trained model is not yet handed back
             self._leave("r_Q", error)

@@ -85,7 +85,7 @@ class Changes:
         return weight
 
     def low_rank(self, layer: str) -> LowRank | None:
-        """The term that is added to the layer's output."""
+        """The term that is added to the layer's output; None where there is none, or the whole weight is another."""
         return None
 
     def other(self, name: str) -> Tensor:
@@ -94,19 +94,26 @@ class Changes:
 
 
 class _Lora(Changes):
-    def __init__(self, terms: Mapping[str, LowRank], values: Mapping[str, Tensor]) -> None:
-        self._terms, self._values = terms, values
-        self.layers: Mapping[str, str] = {name: _term_hash(term) for name, term in terms.items()}
+    """Terms of layers, weights [out, in] of layers that were trained whole, and values of other parameters."""
+
+    def __init__(
+        self, terms: Mapping[str, LowRank], weights: Mapping[str, Tensor], values: Mapping[str, Tensor]
+    ) -> None:
+        self._terms, self._weights, self._values = terms, weights, values
+        trained = {name: tensors_hash([(name, weight)]) for name, weight in weights.items()}
+        added = {name: _term_hash(term) for name, term in terms.items()}
+        both = {name: joined_hash(trained[name], added[name]) for name in trained.keys() & added.keys()}
+        self.layers: Mapping[str, str] = trained | added | both
         self.others: Mapping[str, str] = {
             name: tensors_hash([(name, value)]) for name, value in values.items()
         }
 
     def merged(self, layer: str, weight: Float[Tensor, "out in"]) -> Float[Tensor, "out in"]:
-        term = self._terms.get(layer)
+        weight, term = self._weights.get(layer, weight).to(weight), self._terms.get(layer)
         return weight if term is None else term.merged(weight)
 
     def low_rank(self, layer: str) -> LowRank | None:
-        return self._terms.get(layer)
+        return None if layer in self._weights else self._terms.get(layer)
 
     def other(self, name: str) -> Tensor:
         return self._values[name]
@@ -185,7 +192,14 @@ def _lora(adapter: AdapterCheckpoint, base: LanguageModel) -> Changes:
         term = _term(adapter, base, name, part, modules)
         if term.magnitude is not None or bool(term.b.any()):
             terms[name] = term
-    return _Lora(terms, dict(_replaced(adapter, base, values)))
+    weights, others = {}, {}
+    for name, value in _replaced(adapter, base, values):
+        layer = _layer_of(name, base)
+        if layer is None:
+            others[name] = value
+        else:
+            weights[layer] = value.T if is_transposed(modules[layer]) else value
+    return _Lora(terms, weights, others)
 
 
 def _check_config(adapter: AdapterCheckpoint) -> None:
@@ -293,12 +307,17 @@ def _whole(adapter: AdapterCheckpoint, base: LanguageModel) -> Changes:
             )
         if torch.equal(value.to(own[name].dtype), own[name].cpu()):
             continue
-        owner, _, last = name.rpartition(".")
-        layer = base.module.get_submodule(owner)
-        is_layer = last == "weight" and (isinstance(layer, nn.Linear) or is_transposed(layer))
-        (layers if is_layer else others)[owner if is_layer else name] = tensors_hash([(name, value)])
+        layer = _layer_of(name, base)
+        (others if layer is None else layers)[layer or name] = tensors_hash([(name, value)])
     transposed = {name for name in layers if is_transposed(base.module.get_submodule(name))}
     return _Whole(places, layers, others, transposed)
+
+
+def _layer_of(name: str, base: LanguageModel) -> str | None:
+    """The Linear or Conv1D layer that a parameter is the weight of."""
+    owner, _, last = name.rpartition(".")
+    layer = base.module.get_submodule(owner)
+    return owner if last == "weight" and (isinstance(layer, nn.Linear) or is_transposed(layer)) else None
 
 
 def _term_hash(term: LowRank) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.llm import _hash
-from discreet.llm.model import LanguageModel, LanguageModelError, known_name
+from discreet.llm.model import LanguageModel, LanguageModelError, known_name, weights_hash
 
 __all__ = ["BASE_FILE", "AdapterCheckpoint", "adapters_in", "check_base", "note_base"]
 
@@ -233,11 +233,10 @@ def _folder_weights(named: str) -> str | None:
     folder = Path(named).expanduser()
     if not folder.is_dir():
         return None
-    files = [p for p in sorted(folder.glob("*.safetensors")) if not p.name.startswith("adapter_model")]
-    gguf = sorted(folder.glob("*.gguf"))
-    if files:
-        return _hash.safetensors_hash(files)
-    return _hash.file_hash(gguf[0]) if len(gguf) == 1 else None
+    try:
+        return weights_hash(folder)
+    except LanguageModelError:
+        return None
 
 
 def _short(sha: object) -> str:

@@ -17,7 +17,7 @@ from discreet._quiet import quiet_transformers
 from discreet.device import Device
 from discreet.llm import _hash
 
-__all__ = ["LanguageModel", "LanguageModelError", "known_name", "load", "of_module"]
+__all__ = ["LanguageModel", "LanguageModelError", "known_name", "load", "of_module", "weights_hash"]
 
 DTYPES = ("float32", "bfloat16", "float16", "float64", "auto")
 # What is fetched of a hub's repository: no pickles, and not the copies in subfolders that some keep.
@@ -95,7 +95,7 @@ def load(
     folder = Path(source).expanduser()
     if not folder.is_dir():
         folder = _fetched(str(source), revision)
-    gguf, weights = _weight_files(folder)
+    gguf, _ = _weight_files(folder)
     words: dict[str, Any] = {"gguf_file": gguf.name} if gguf else {}
     words |= {"trust_remote_code": trust_remote_code, "local_files_only": True}
     kind = None if dtype == "auto" else getattr(torch, dtype)
@@ -110,9 +110,8 @@ def load(
         tokenizer = _tokenizer(folder, words)
     _check_complete(folder, found)
     module = _plain(module) if gguf else module
-    digest = _hash.file_hash(gguf) if gguf else _hash.safetensors_hash(weights)
     known = name or (str(source) if not Path(source).expanduser().is_dir() else known_name(folder.resolve()))
-    return _made(module.to(device), tokenizer, known, digest, revision, str(folder.resolve()))
+    return _made(module.to(device), tokenizer, known, weights_hash(folder), revision, str(folder.resolve()))
 
 
 def of_module(module: nn.Module, tokenizer: Any, name: str = "model") -> LanguageModel:
@@ -128,6 +127,16 @@ def of_module(module: nn.Module, tokenizer: Any, name: str = "model") -> Languag
             f"module: expected a causal language model of transformers, got {type(module).__name__}"
         )
     return _made(module, tokenizer, name, _hash.module_hash(module), None, None)
+
+
+def weights_hash(folder: Path) -> str:
+    """What a model in a folder is known by: SHA-256 over its weights alone, as they are stored.
+
+    Raises:
+        LanguageModelError: There are none, or they are pickled.
+    """
+    gguf, weights = _weight_files(folder)
+    return _hash.file_hash(gguf) if gguf else _hash.safetensors_hash(weights)
 
 
 def _made(
@@ -163,7 +172,7 @@ def _fetched(source: str, revision: str | None) -> Path:
 
 
 def _weight_files(folder: Path) -> tuple[Path | None, list[Path]]:
-    """The one GGUF file, or the safetensors files."""
+    """The one GGUF file, or the safetensors files; not an adapter's, nor the same weights in the form of Mistral."""
     weights = sorted(folder.glob("*.safetensors"))
     weights = [path for path in weights if not path.name.startswith(("consolidated", "adapter_model"))]
     if weights:

@@ -17,6 +17,7 @@ import numpy as np
 from torch import nn
 
 from discreet._types import Bool
+from discreet.llm._packed import Packed
 from discreet.llm._variants import OVER, Variant, parse_variants
 from discreet.llm.adapters import AdapterCheckpoint
 from discreet.llm.encoding import Encoded
@@ -46,6 +47,7 @@ def trajectory(
     calibration: Encoded | None = None,
     calibration_tokens: int = ROWS,
     batch_tokens: int = BATCH_TOKENS,
+    packed: Packed | None = None,
     workers: int | None = 1,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Record:
@@ -61,6 +63,7 @@ def trajectory(
             ``calibration``, and not judged.
         calibration_tokens: At most so many tokens of them.
         batch_tokens: See ``token_signals``.
+        packed: See ``Working``; for calls with few checkpoints of many.
         workers: Threads, each with a working copy of the quantized layers and one core; None: one a core. Results do
             not depend on it.
         progress: Called with the share that is done.
@@ -79,7 +82,7 @@ def trajectory(
     def measure(module: nn.Module) -> Signals:
         return {"loss": (losses(module, evaluation, batch_tokens=batch_tokens)[None], ("row", "sample"))}
 
-    return _measured(work, runs, variants, measure, {}, {}, workers, progress)
+    return _measured(work, runs, variants, measure, {}, {}, workers, progress, packed)
 
 
 def release(
@@ -221,6 +224,7 @@ def _measured(
     member: Mapping[str, np.ndarray],
     workers: int | None,
     progress: Callable[[float], None],
+    packed: Packed | None = None,
 ) -> Record:
     """Make every unit that is not in the store yet, and join all."""
     known = parse_variants(variants)
@@ -238,7 +242,8 @@ def _measured(
     def group(unit: tuple[str, str], tick: Callable[..., None]) -> None:
         name, run = unit
         if not hasattr(own, "working"):
-            own.working = Working(work.base, variants, work.calibration, rows=work.calibration_tokens)
+            rows = work.calibration_tokens
+            own.working = Working(work.base, variants, work.calibration, rows=rows, packed=packed)
         for adapter in runs[run]:
             if (name, run, adapter.step) not in missing:
                 continue

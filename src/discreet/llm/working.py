@@ -10,11 +10,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from discreet._types import Float
 from discreet.llm._blocks import copied, find_blocks, layer_inputs
-from discreet.llm._changes import BASE, Changes, LowRank, changes, is_transposed, weight_of
+from discreet.llm._changes import BASE, Changes, changes, is_transposed, weight_of
 from discreet.llm._hash import joined_hash, tensors_hash
+from discreet.llm._packed import Packed
 from discreet.llm._variants import Variant, parse_variants
 from discreet.llm.adapters import AdapterCheckpoint
 from discreet.llm.encoding import Encoded
@@ -56,7 +58,8 @@ class Working:
     already.
 
     In ``"adapter over SPEC"`` the base is quantized once, and each layer's low-rank term is added to its output
-    in full precision, as a server of adapters computes it.
+    in full precision, as a server of adapters computes it; a layer that was trained whole (``modules_to_save``) is in
+    full precision itself there.
 
     Args:
         base: The model before fine-tuning; it is not changed.
@@ -64,11 +67,12 @@ class Working:
         calibration: Texts for quantizers that look at inputs; none of them may be judged as a non-member of the
             variant.
         rows: At most so many tokens of them.
+        packed: Quantized layers of the base that another working copy left; those of this one join them.
 
     Attributes:
         quantized: Names of the layers that are quantized.
         kept: Why each other parameter is not.
-        requantized: How many layers were quantized so far.
+        requantized: How many quantized layers were written so far.
 
     Raises:
         ValueError: A variant that cannot be, or needs calibration texts.
@@ -81,6 +85,7 @@ class Working:
         calibration: Encoded | None = None,
         *,
         rows: int = ROWS,
+        packed: Packed | None = None,
     ) -> None:
         self.base, self.variants = base, parse_variants(variants)
         for name, variant in self.variants.items():
@@ -88,7 +93,7 @@ class Working:
                 raise ValueError(
                     f"variant {name!r} looks at what goes into each layer: give calibration texts"
                 )
-        self._calibration, self._rows = calibration, rows
+        self._calibration, self._rows, self._packed = calibration, rows, packed
         self._blocks = find_blocks(base.module)
         self.quantized = tuple(name for names in self._blocks.layers for name in names)
         self.kept: Mapping[str, str] = self._blocks.kept
@@ -147,8 +152,8 @@ class Working:
             return Stored(8 * dense / weights, dense + kept, 0)
         spec = str(variant.quantizer)
         packed = sum(self._sizes[each, spec] for each in self.quantized)
-        terms = [self._changes.low_rank(each) for each in self._changes.layers] if variant.over else []
-        return Stored(8 * packed / weights, packed + kept + sum(map(_nbytes, terms)), weights)
+        on_top = sum(map(self._on_top, self._changes.layers)) if variant.over else 0
+        return Stored(8 * packed / weights, packed + kept + on_top, weights)
 
     def fingerprint(self) -> int:
         """The first 64 bits of a SHA-256 over all parameters of the variant that was asked for last.
@@ -201,7 +206,11 @@ class Working:
         where = f"variant {variant.name!r}, layer {name!r}"
         quantizer: Any = variant.quantizer
         try:
-            done = quantize_layer(quantizer, weight.contiguous(), inputs, name=name)
+            of_base = self._wanted(name, variant)[0] == BASE and not variant.needs_inputs
+            if of_base and self._packed is not None:
+                done = self._packed.layer(quantizer, weight.contiguous(), name=name)
+            else:
+                done = quantize_layer(quantizer, weight.contiguous(), inputs, name=name)
         except QuantizerError as error:
             raise QuantizerError(f"{where}: {error}") from error
         if not bool(torch.isfinite(done.dense).all()):
@@ -257,11 +266,14 @@ class Working:
                 setattr(self._module.get_submodule(owner), last, value)
 
     def _hook(self, name: str) -> Any:
-        """Add a layer's term to its output."""
+        """Add a layer's term to its output, or put that of the weight that was trained in its place."""
         term = self._changes.low_rank(name)
-        if term is None:
-            raise ValueError(f"{name} has changed, but has no term of its own")
         layer: Any = self._target[name]
+        if term is None:
+            whole = self._changes.merged(name, weight_of(self._source[name]))
+            return layer.register_forward_hook(
+                lambda module, given, _: functional.linear(given[0], whole, module.bias)
+            )
         stretch = term.lengths(weight_of(layer))
         a, b = term.a.float().T.contiguous(), (term.scaling * term.b.float()).T.contiguous()
 
@@ -275,13 +287,15 @@ class Working:
 
         return layer.register_forward_hook(add)
 
+    def _on_top(self, name: str) -> int:
+        """Bytes of a layer's term, or of the weight that takes the place of the layer's own."""
+        term = self._changes.low_rank(name)
+        if term is None:
+            own: Any = self._source.get(name)  # outside the blocks it is kept, and counted there
+            return 0 if own is None else own.weight.nbytes
+        return term.a.nbytes + term.b.nbytes + (0 if term.magnitude is None else term.magnitude.nbytes)
+
     def _unhook(self) -> None:
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
-
-
-def _nbytes(term: LowRank | None) -> int:
-    if term is None:
-        return 0
-    return term.a.nbytes + term.b.nbytes + (0 if term.magnitude is None else term.magnitude.nbytes)
