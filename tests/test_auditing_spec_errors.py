@@ -56,6 +56,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         ("[budget]", "[split]\nevaluation = 0\n[budget]",
          r"\[split\] evaluation: expected a share between 0 and 1, got 0"),
         ("[budget]", "[checkpoints]\nmembers = ['a']\n[budget]", r"\[checkpoints\]: expected files beside members"),
+        ("[budget]", "[gate]\naccept = ['not_converged']\n[budget]",
+         r"line 18, \[gate\] accept: expected some of .*, got 'not_converged'; did you mean 'not-converged'"),
         ('build = "mine:build"', 'build = "mine:build"\nonnx = "a.onnx"',
          r"\[model\]: expected onnx alone, or \[checkpoints\] files of the model beside it, got build"),
         ('build = "mine:build"', 'onnx = "a.onnx"',
@@ -177,6 +179,11 @@ def test_the_traceback_begins_in_the_users_code(folder: Path, capsys: pytest.Cap
         ('require = ["accuracy > 0.8"]', r"no metric 'accuracy'"),
         ('require = ["auc:sing < 1"]', r"the ranking has no variant 'sing'"),
         ('require = ["tpr@1%:full:lira < 1"]', r"no attack 'lira' was measured"),
+        (
+            'require = ["tpr@5% < 0.1"]',
+            r"line 20, \[gate\] require: requirement 'tpr@5% < 0.1': expected one of the rates that are measured"
+            r" \(10%, 1%, 0.1%, 0.01%\), got 5%",
+        ),
     ],
 )
 def test_a_gate_that_cannot_be_judged_is_told_before_anything_trains(

@@ -225,8 +225,33 @@ def test_what_does_not_fit_is_told(folder: Path, old: str, new: str, message: st
         carry_out(folder, SPEC.replace(old, new))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",0\n0,17\n1,23\n",  # pd.Series([17, 23]).to_csv
+        ",row\n0,17\n1,23\n",
+        "\ufeff17\n23\n",
+        "\ufeffrow\n17\n23\n",
+        '"row"\n"17"\n"23"\n',
+        " 17 \n\n23\n",
+    ],
+)
+def test_tables_of_row_numbers_as_others_write_them(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.csv").write_text(text, "utf-8")
+    assert read_rows(tmp_path / "a.csv").tolist() == [17, 23]
+
+
+@pytest.mark.parametrize("text", ["row,why\n3,x\n5,y\n", "3,4,5\n", ",a,b\n0,1,2\n", "row\n3\n5,7\n"])
+def test_tables_of_several_columns_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(
+        ValueError, match=r"a.txt: no row numbers: expected one column, or one beside an unnamed"
+    ):
+        read_rows(tmp_path / "a.txt")
+
+
 def test_row_numbers_of_every_kind_of_file(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("row,why\n3,x\n5,y\n")
+    (tmp_path / "a.csv").write_text("row\n3\n5\n")
     (tmp_path / "a.txt").write_text("3\n5\n")
     (tmp_path / "a.json").write_text("[3, 5]")
     np.save(tmp_path / "a.npy", np.array([3, 5]))
@@ -288,6 +313,26 @@ names = ["loss", "lira"]
 [budget]
 runs = 4
 """
+
+
+@pytest.mark.parametrize("given", ["", "random_state=3", "random_seed=3"])
+def test_catboost_takes_the_seed_of_its_run_by_the_name_that_it_was_given(folder: Path, given: str) -> None:
+    catboost = pytest.importorskip("catboost")
+    from discreet.auditing_spec.estimators import _seed
+
+    told = {"random_state": 3} if "state" in given else {"random_seed": 3} if given else {}
+    x, y = data()
+
+    def fitted(seed: int) -> np.ndarray:
+        model = catboost.CatBoostClassifier(
+            iterations=3, subsample=0.5, bootstrap_type="Bernoulli", thread_count=1, allow_writing_files=False,
+            verbose=False, **told,
+        )  # fmt: skip
+        _seed(model, seed)
+        return model.fit(x, y).predict_proba(x)
+
+    np.testing.assert_array_equal(fitted(1), fitted(1))
+    assert (fitted(1) != fitted(2)).any()
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -380,6 +425,48 @@ def test_probabilities_become_logits() -> None:
         logits_of(np.zeros((2, 3)), "bce")
     with pytest.raises(ValueError, match=r"expected finite ones, got 1 others"):
         logits_of(np.array([np.nan]), "bce")
+
+
+@pytest.mark.parametrize(
+    "metric", ["r > 0", "rank:model < 2", "n_train_r > 5", "bytes < 1000", "bits_per_weight < 9"]
+)
+def test_a_gate_asks_nothing_of_weights_that_are_not_there(folder: Path, metric: str) -> None:
+    pytest.importorskip("sklearn")
+    made = "from sklearn.linear_model import LogisticRegression as C\n\ndef build():\n    return C()\n"
+    code = CODE.replace("def build(hidden=8):", f"{made}\ndef other():")
+    (folder / "mine.py").write_text(code)
+    words = (
+        "there is no r of model, of which"
+        if metric[0] in "rn"
+        else "the size of model, which is no torch module"
+    )
+    with pytest.raises(SpecFileError, match=rf"line \d+, \[gate\] require: requirement '{metric}': {words}"):
+        carry_out(folder, FITTED.format(classes=2, loss="bce") + f'[gate]\nrequire = ["{metric}"]\n')
+
+
+@pytest.mark.parametrize(
+    "metric", ["auc < 0.6", "tpr@1%:full < 0.1", "balanced_accuracy < 0.6", "n_train_r > 5"]
+)
+def test_a_gate_asks_for_no_attack_where_nobody_tells_the_members(folder: Path, metric: str) -> None:
+    checkpoints(folder, epochs=2)
+    spec = SPEC.replace('members = ["run0/members.npy", "run1/members.json"]', "")
+    with pytest.raises(
+        SpecFileError, match=rf"'{metric}': nothing is attacked and n is not known, as no \[check"
+    ):
+        carry_out(folder, f'{spec}[gate]\nrequire = ["{metric}"]\n')
+
+
+def test_a_gate_asks_for_no_r_of_deployed_files(folder: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    checkpoints(folder, epochs=3)
+    export(folder)
+    one = SPEC.replace(', "run1/epoch*.safetensors"', "").replace(', "run1/members.json"', "")
+    beside = one.replace('build = "mine:build"', 'build = "mine:build"\nonnx = "model.onnx"')
+    for spec, rest in ((ONNX, "$"), (beside, r"; name one of full and sign\(scale='absmean'\)$")):
+        with pytest.raises(SpecFileError, match=rf"'r > 0': there is no r of onnx, .* is measured{rest}"):
+            carry_out(folder, f'{spec}[gate]\nrequire = ["r > 0"]\n')
+    done = carry_out(folder, f'{beside}[gate]\nrequire = ["r:full > -1", "bytes:onnx < 1e9"]\n')
+    assert done.verdict is not None
 
 
 ONNX = """

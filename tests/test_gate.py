@@ -265,6 +265,8 @@ def test_the_true_positive_rate_is_found_at_its_false_positive_rate() -> None:
     assert judged("tpr@1%:sign < 0.05", audit(attacks=rows)) == (True, 0.03, "sign")
     assert judged("tpr@0.1:sign < 0.05", audit(attacks=rows)) == (False, 0.1, "sign")
     assert judged("tpr@0.001:sign < 0.05", audit(attacks=rows)) == (False, None, "sign")
+    (check,) = gate(audit(attacks=rows), ["tpr@5%:sign < 0.05"]).checks
+    assert "it was not measured at this rate (rates there are: 10%, 1%)" in check.reason
 
 
 WRONG = [

@@ -258,17 +258,27 @@ def _find(analysis: Analysis, wanted: Requirement, accept: tuple[str, ...]) -> l
         measured = _of_attacks(analysis, wanted)
     else:
         measured = _of_performance(analysis, wanted.metric)
+    trouble = "it was not measured" + _rates(analysis, wanted)
     by_key = {(key, item.variant): item for key, item in measured}
     keys = list(dict.fromkeys(key for key, _ in by_key)) or [wanted.attack or ""]
     attack = wanted.metric in OF_ATTACKS
     return [
         by_key.get(
             (key, row.variant),
-            _Found(row.variant, key or None if attack else None, trouble="it was not measured"),
+            _Found(row.variant, key or None if attack else None, trouble=trouble),
         )
         for row in rows
         for key in keys
     ]
+
+
+def _rates(analysis: Analysis, wanted: Requirement) -> str:
+    """Where a true positive rate was measured, if not at the rate that is wanted."""
+    rates = {_rate(row) for row in analysis.attacks if row.metric.partition("@")[0] == wanted.metric}
+    there = sorted((each for each in rates if each > 0), reverse=True)
+    if wanted.fpr is None or not there or any(math.isclose(each, wanted.fpr) for each in there):
+        return ""
+    return f" at this rate (rates there are: {', '.join(f'{100 * each:g}%' for each in there)})"
 
 
 def _of_ranking(row: Ranked, metric: str, accept: tuple[str, ...]) -> _Found:
@@ -302,9 +312,8 @@ def _of_storage(analysis: Analysis, metric: str) -> Iterator[tuple[str, _Found]]
 
 def _of_attacks(analysis: Analysis, wanted: Requirement) -> Iterator[tuple[str, _Found]]:
     for row in analysis.attacks:
-        name, _, at = row.metric.partition("@")
-        fits = name == wanted.metric and (
-            wanted.fpr is None or _same_rate(row.more.get("fpr", at), wanted.fpr)
+        fits = row.metric.partition("@")[0] == wanted.metric and (
+            wanted.fpr is None or math.isclose(_rate(row), wanted.fpr)
         )
         if fits and wanted.attack in (None, row.attack):
             yield row.attack, _of_attack(row)
@@ -336,11 +345,12 @@ def _of_attack(row: Attack) -> _Found:
     )
 
 
-def _same_rate(rate: Any, wanted: float) -> bool:
+def _rate(row: Attack) -> float:
+    """The false positive rate of a figure; NaN if it has none."""
     try:
-        return math.isclose(float(rate), wanted, rel_tol=1e-9)
+        return float(row.more.get("fpr", row.metric.partition("@")[2]))
     except (TypeError, ValueError):
-        return False
+        return math.nan
 
 
 def _of_performance(analysis: Analysis, metric: str) -> Iterator[tuple[str, _Found]]:

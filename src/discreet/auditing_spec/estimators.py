@@ -23,6 +23,7 @@ __all__ = ["MODEL", "EstimatorUnit", "ask", "identity_of", "is_estimator"]
 
 MODEL = "model"
 """Name of the only variant of a model that is not quantized."""
+_SEEDS = ("random_state", "random_seed")
 _ALIKE = 1e-4  # how near the probabilities of margins must be to those that the model tells
 
 
@@ -197,8 +198,8 @@ def _seed(model: Any, seed: int) -> None:
     """Give a classifier the seed of its run, by the usual names of that setting."""
     if not callable(getattr(model, "get_params", None)):
         return
-    names = [name for name in model.get_params() if name == "random_state" or name.endswith("__random_state")]
-    if type(model).__module__.partition(".")[0] == "catboost":
-        names = ["random_seed"]
+    names = [name for name in model.get_params() if name.rpartition("__")[2] in _SEEDS]
+    if not names and type(model).__module__.partition(".")[0] == "catboost":
+        names = ["random_seed"]  # it tells what it was given alone, and refuses both names
     if names:
         model.set_params(**dict.fromkeys(names, seed))

@@ -57,11 +57,11 @@ def read_rows(path: Path) -> np.ndarray:
     """Row numbers, or flags, from a file.
 
     Args:
-        path: ``.npy``; ``.json`` (a list); ``.csv`` or ``.txt`` (the first column, one a line, a head line is
-            skipped).
+        path: ``.npy``; ``.json`` (a list); ``.csv`` or ``.txt`` (one a line; a head line, which has a letter in it,
+            is skipped, and so is the unnamed index that pandas writes).
 
     Raises:
-        ValueError: Another kind of file, or one that holds no numbers.
+        ValueError: Another kind of file, or one that holds no numbers or several columns.
         OSError: It cannot be read.
     """
     kind = path.suffix.lower()
@@ -69,14 +69,33 @@ def read_rows(path: Path) -> np.ndarray:
         if kind == ".npy":
             return np.load(path, allow_pickle=False)
         if kind == ".json":
-            return np.asarray(json.loads(path.read_text("utf-8")))
+            return np.asarray(json.loads(path.read_text("utf-8-sig")))
         if kind in (".csv", ".txt"):
-            lines = [line[0].strip() for line in csv.reader(path.read_text("utf-8").splitlines()) if line]
-            head = 1 if lines and not lines[0].lstrip("-").isdigit() else 0
-            return np.array([int(line) for line in lines[head:]], np.int64)
-    except (ValueError, EOFError) as error:
+            return np.array([int(line) for line in _column(path.read_text("utf-8-sig"))], np.int64)
+    except (ValueError, OverflowError, EOFError, csv.Error) as error:
         raise ValueError(f"{path}: no row numbers: {error}") from error
     raise ValueError(f"{path}: expected a file of row numbers that ends in .npy, .json, .csv or .txt")
+
+
+def _column(text: str) -> list[str]:
+    """The cells of the one column of a table, without its head line and without the index that pandas writes.
+
+    Example:
+        >>> _column(",0\\n0,17\\n1,23"), _column("row\\n17\\n23"), _column("17\\n23")
+        (['17', '23'], ['17', '23'], ['17', '23'])
+    """
+    written = (line for line in text.splitlines() if line.strip())
+    lines = [[cell.strip() for cell in line] for line in csv.reader(written)]
+    first = lines[0] if lines else [""]
+    index = len(first) > 1 and not first[0]
+    if index or any(character.isalpha() for cell in first for character in cell):
+        lines = lines[1:]
+    for line in (first, *lines):
+        if len(line) != 1 + index:
+            raise ValueError(
+                f"expected one column, or one beside an unnamed index, got {','.join(line)[:60]!r}"
+            )
+    return [line[-1] for line in lines]
 
 
 def _flags(found: np.ndarray) -> bool:

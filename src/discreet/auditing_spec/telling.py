@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from importlib import metadata
@@ -14,10 +15,12 @@ import numpy as np
 
 from discreet._words import listing, whole
 from discreet.attack_specs import chosen
+from discreet.attacked import FPRS
 from discreet.audit import Analysis, Attack, Dataset, Performance, Provenance, Ranked, RankTable
 from discreet.auditing_release import FILES
 from discreet.auditing_spec.work import Prepared, Unit
 from discreet.records import Record
+from discreet.requirement import OF_ATTACKS, OF_RANKING, OF_STORAGE, Requirement
 from discreet.requirement import parse as parse_requirement
 from discreet.runs.worth import metric_of
 from discreet.spec import Source, SpecFileError
@@ -136,6 +139,7 @@ def check_gate(prepared: Prepared, source: Source) -> None:
     """
     spec = prepared.work.spec
     methods, _ = chosen([*spec.attacks.names, "loss"])
+    where = source.at("gate", "require")
     rows = tuple(
         Ranked(
             name, "undefined", None, None, None, None, 1, 1, 0, 1.0, None, 2, None, None, None, None, None, ()
@@ -150,6 +154,28 @@ def check_gate(prepared: Prepared, source: Source) -> None:
     )
     for text in spec.gate.require:
         try:
-            parse_requirement(text, skeleton)
+            wanted = parse_requirement(text, skeleton)
         except ValueError as error:
-            raise SpecFileError(f"{source.at('gate', 'require')}: {error}") from error
+            raise SpecFileError(f"{where}: {error}") from error
+        if why := _never(prepared, wanted):
+            raise SpecFileError(f"{where}: requirement {text!r}: {why}")
+
+
+def _never(prepared: Prepared, wanted: Requirement) -> str:
+    """Why no audit of this spec can judge a requirement; empty if one may."""
+    work = prepared.work
+    if wanted.fpr is not None and not any(math.isclose(wanted.fpr, each) for each in FPRS):
+        rates = ", ".join(f"{100 * each:g}%" for each in FPRS)
+        return f"expected one of the rates that are measured ({rates}), got {100 * wanted.fpr:g}%"
+    told = not work.spec.is_existing or bool(work.spec.checkpoints.members)
+    if not told and wanted.metric in (*OF_ATTACKS, "n_train_r"):
+        return "nothing is attacked and n is not known, as no [checkpoints] members say who was trained on"
+    spoken = [name for name in prepared.variants if wanted.variant in (None, name)]
+    followed = [] if work.panel.model is None else list(work.panel.variants)
+    alone = [name for name in spoken if name not in followed]
+    if wanted.metric in OF_RANKING and alone:
+        rest = f"; name one of {listing(followed)}" if followed else ""
+        return f"there is no r of {listing(alone)}, of which one checkpoint alone is measured{rest}"
+    if wanted.metric in OF_STORAGE and work.panel.model is None and not prepared.storage:
+        return f"the size of {listing(spoken)}, which is no torch module, is not known"
+    return ""
