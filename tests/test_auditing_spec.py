@@ -26,7 +26,7 @@ if util.find_spec("torch") is not None:
     from discreet.auditing_spec import Done, audit_spec
     from discreet.cli import entry
     from discreet.records import Record, read_all
-    from discreet.spec import AuditSpec, read
+    from discreet.spec import AuditSpec, SpecFileError, read
 
 CODE = """
 import numpy as np, torch
@@ -173,6 +173,33 @@ def test_the_built_in_trainer_does_without_fit(folder: Path, no_page: None) -> N
     assert {row.checkpoints for row in analysis.ranking.variants} == {3}
     loaded, source = read(folder / "spec.toml", AuditSpec)
     assert audit_spec(loaded, source, folder / "again", workers=2).audit.to_json() == found.audit.to_json()
+
+
+STOPPING = SPEC.replace('build = "mine:build"', "hidden = [16]").replace(
+    'fit = "mine:fit"', "epochs = 40\nlr = 0.05\npatience = 2"
+)
+
+
+def test_patience_ends_each_run_by_its_validation_loss(folder: Path, no_page: None) -> None:
+    found = carry_out(write(folder, spec=STOPPING))
+    record = read_all(sorted((folder / "run" / "trajectory").glob("*.safetensors")))
+    last = {run: int(record.step[record.rows("full", run)].max()) for run in record.runs}
+    assert len(set(last.values())) > 1  # each stops when it is its time
+    assert max(last.values()) < 40
+    shipped = found.audit.settings["shipped checkpoint by run"]
+    assert {run: step + 2 for run, step in shipped.items()} == last
+    assert {row.status for row in found.audit.analyses[0].ranking.variants} == {"ok"}
+    assert json.loads((folder / "run" / "plan.json").read_text())
+
+
+def test_patience_needs_validation_samples(folder: Path) -> None:
+    spec = f"{STOPPING}[split]\nvalidation = 0\nevaluation = 0.5\n"
+    with pytest.raises(
+        SpecFileError, match=r"spec.toml, line 11, \[train\] patience: expected validation samples"
+    ):
+        carry_out(write(folder, spec=spec))
+    with pytest.raises(SpecFileError, match=r"\[train\] patience: expected at least 1, got 0"):
+        carry_out(write(folder, spec=STOPPING.replace("patience = 2", "patience = 0")))
 
 
 def test_a_time_budget_leaves_runs_for_the_next_call(folder: Path, no_page: None) -> None:

@@ -212,6 +212,8 @@ def test_the_template_is_a_spec_that_says_the_defaults(folder: Path) -> None:
     found = read(spec(folder, text), CompressSpec)[0]
     plain = '[data]\nload = "tab20"\n[model]\nhidden = [16, 8]\n[train]\nloss = "ce"\n'
     assert found == read(spec(folder, plain), CompressSpec)[0]
+    assert "# patience = 0" in text
+    assert text.count("patience") == 1  # of [select]: nothing trains with one
     on = "\n".join(
         line[2:]
         if line.startswith("# ") and " = " in line and "(not set)" not in line and line[2] != "["
@@ -320,6 +322,17 @@ def nan(): return X + np.nan, Y
 def text(): return [["a"]], [1]
 def unknown(): return {"x": X, "y": Y, "z": Y}
 def few_groups(): return {"x": X, "y": Y, "group": Y[:2]}
+def wide_groups(): return {"x": X, "y": Y, "group": X}
+def nan_labels(): return X, np.where(np.arange(6) == 2, np.nan, Y)
+def endless_targets(): return X, np.where(np.arange(12).reshape(6, 2) == 7, np.inf, 0)
+def nan_groups(): return {"x": X, "y": Y, "group": np.array([0, np.nan, 1, np.nan, 2, 3])}
+def no_group(): return {"x": X, "y": Y, "group": ["a", "b", None, "a", "b", "c"]}
+def mixed_groups(): return {"x": X, "y": Y, "group": np.array(["a", 3, "b", 4, "a", 3], object)}
+def no_day(): return {"x": X, "y": Y, "group": np.array(["2026-01-02", "NaT"] * 3, "datetime64[D]")}
+def nan_attribute(): return {"x": X, "y": Y, "attribute": np.where(Y > 0, Y, np.nan)}
+def not_available():
+    import pandas
+    return {"x": X, "y": Y, "group": pandas.Series(["a", pandas.NA] * 3)}
 def other_reference(): return {"x": X, "y": Y, "reference": X[:, :2]}
 """
 
@@ -358,6 +371,18 @@ def test_data_of_ones_own(folder: Path) -> None:
         ("text", "to return x: numbers, got list"),
         ("unknown", "got a dict of x, y, z"),
         ("few_groups", "to return group: one value for each of 6 samples, got 2"),
+        ("wide_groups", r"to return group: one value for each of 6 samples, got shape \[6, 3\]"),
+        (
+            "nan_labels",
+            r"line 2, .*to return y: finite values, none missing, got nan at position 2 \(1 such\)",
+        ),
+        ("endless_targets", r"y: finite values, none missing, got \[ *0. inf\] at position 3 \(1 such\)"),
+        ("nan_groups", r"group: finite values, none missing, got nan at position 1 \(2 such\)"),
+        ("no_group", r"group: finite values, none missing, got None at position 2 \(1 such\)"),
+        ("mixed_groups", r"group: values of one kind, got str beside int"),
+        ("no_day", r"group: finite values, none missing, got NaT at position 1 \(3 such\)"),
+        ("nan_attribute", r"attribute: finite values, none missing, got nan at position 0 \(3 such\)"),
+        ("not_available", r"group: finite values, none missing, got .* at position 1 \(3 such\)"),
         ("other_reference", r"to return reference: inputs of shape \[3\], got \[2\]"),
     ):
         with pytest.raises(CalledError, match=message):

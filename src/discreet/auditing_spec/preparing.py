@@ -76,6 +76,11 @@ def _trained(
         how = {"recipe": recipe.to_json(), "loss": code_of(recipe.loss)}
         notes = (*notes, *more)
     parts = deal_parts(spec, source, data)
+    if spec.train.patience is not None and not len(parts.validation):
+        raise SpecFileError(
+            f"{source.at('train', 'patience')}: expected validation samples, whose loss stops a run; set [split]"
+            " validation, or leave patience out"
+        )
     content = store.key(
         "content",
         x=data.x.numpy(),
@@ -90,7 +95,9 @@ def _trained(
         panel = replace(panel, workers=None)  # one run at a time: all cores are free to measure it
     work = Work(spec, source, store, data, panel, content, parts)
     if recipe is not None:
-        units = tuple(units_of(work, built_in(work, architecture, recipe), 2, recipe.epochs))
+        # Of two that train together, the one that stops first would repeat its last state.
+        together = 2 if recipe.patience is None else 1
+        units = tuple(units_of(work, built_in(work, architecture, recipe), together, recipe.epochs))
     elif fit is not None:
         units = tuple(units_of(work, by_fit(work, architecture, fit), 1, None))
     else:

@@ -138,9 +138,10 @@ def units_of(work: Work, train: Trainer, together: int, epochs: int | None) -> I
 
 
 def built_in(work: Work, architecture: Architecture, recipe: Recipe) -> Trainer:
-    """Training by a recipe."""
+    """Training by a recipe; with a patience, the validation samples stop it."""
 
     def train_runs(numbers: tuple[int, ...], note: Note) -> None:
+        at = torch.from_numpy(work.dealt.validation)
         train(
             architecture,
             work.data.x,
@@ -149,6 +150,7 @@ def built_in(work: Work, architecture: Architecture, recipe: Recipe) -> Trainer:
             recipe,
             seed=work.spec.split.seed,
             model_ids=numbers,
+            validation=None if recipe.patience is None else (work.data.x[at], work.data.y[at]),
             workers=1,
             on_checkpoint=lambda epoch, params: note(float(epoch), params),
         )

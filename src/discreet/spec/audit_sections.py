@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from discreet import attack_specs
+from discreet._find import near
 from discreet.device import Device
 from discreet.quantizers import parse as parse_quantizer
 from discreet.recipe import Recipe
 from discreet.spec import sections
 from discreet.spec.sections import Data
+from discreet.summary import DOUBTS
 
 __all__ = ["Attacks", "AuditSpec", "Budget", "Checkpoints", "Gate", "Model", "Split", "Train", "Variants"]
 
@@ -59,12 +61,15 @@ class Train(sections.Train):
         loss: "bce" (one logit, labels 0 and 1), "ce" (classes), "mse", or the dotted path of a function of yours that
             takes outputs [batch, out] and labels [batch] and returns the loss of each sample [batch]. With fit it
             says what is measured, "bce", "ce" or "mse", and your function trains by what it likes.
+        patience: Stop a run when its loss on the validation samples has not fallen below its lowest for so many
+            epochs in a row; not set: never. It needs [split] validation above 0.
         fit: Dotted path of a function (model, x, y, *, seed, checkpoint) that trains the fresh model on the inputs x
             and labels y of one run, calls checkpoint(model) after each epoch, and returns the model. Instead of it,
             the keys below tell the built-in trainer what to do.
         options: More arguments for fit, by name.
     """
 
+    patience: int | None = None
     fit: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -236,12 +241,19 @@ class Gate:
     Attributes:
         require: Requirements, such as "tpr@1% < 0.05" or "accuracy:full > 0.8"; none: nothing is judged.
         bound: "interval": the whole interval must hold; "point": its estimate.
-        accept: Diagnostics to overlook.
+        accept: Diagnostics to overlook, such as "not-converged".
     """
 
     require: tuple[str, ...] = ()
     bound: Literal["interval", "point"] = "interval"
     accept: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.accept:
+            if name not in DOUBTS:
+                raise ValueError(
+                    f"accept: expected some of {', '.join(DOUBTS)}, got {name!r}{near(name, DOUBTS)}"
+                )
 
 
 @dataclass(frozen=True)

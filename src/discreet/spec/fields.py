@@ -38,9 +38,11 @@ class Told:
 
 
 def told(kind: type) -> Iterator[Told]:
-    """The fields of a dataclass, in their order."""
+    """The fields of a dataclass that can be given, in their order."""
     hints, words = typing.get_type_hints(kind), _words(kind)
     for field in dataclasses.fields(kind):
+        if not field.init:
+            continue
         default = field.default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()

@@ -181,12 +181,11 @@ def _called(load: Named, options: Mapping[str, Any], why: str) -> Loaded:
         raise load.wrong("as many labels as inputs, at least one", f"{len(y)} labels for {len(x)} inputs")
     if x.is_floating_point() and not bool(x.isfinite().all()):
         raise load.wrong("finite inputs", f"{int((~x.isfinite()).sum())} that are NaN or infinite")
+    _check_complete(load, "y", y.numpy())
     extra: dict[str, Any] = {}
     for name in ("group", "attribute"):
         if told.get(name) is not None:
-            extra[name] = np.asarray(told[name])
-            if len(extra[name]) != len(x):
-                raise load.wrong(f"{name}: one value for each of {len(x)} samples", f"{len(extra[name])}")
+            extra[name] = _values(load, name, told[name], len(x))
     if told.get("reference") is not None:
         extra["reference"] = _tensor(load, "reference", told["reference"])
         if extra["reference"].shape[1:] != x.shape[1:]:
@@ -194,6 +193,43 @@ def _called(load: Named, options: Mapping[str, Any], why: str) -> Loaded:
                 f"reference: inputs of shape {list(x.shape[1:])}", f"{list(extra['reference'].shape[1:])}"
             )
     return Loaded(x, y, **extra, about={"source": load.path}, notes=(load.note,) if load.note else ())
+
+
+def _values(load: Named, name: str, given: Any, samples: int) -> np.ndarray:
+    """One value a sample, none missing, which can be told apart."""
+    found = np.asarray(given)
+    if found.shape != (samples,):
+        got = f"{len(found)}" if found.ndim == 1 else f"shape {list(found.shape)}"
+        raise load.wrong(f"{name}: one value for each of {samples} samples", got)
+    _check_complete(load, name, found)
+    try:
+        np.unique(found)
+    except TypeError:
+        kinds = " beside ".join(dict.fromkeys(type(value).__name__ for value in found))
+        raise load.wrong(f"{name}: values of one kind", kinds) from None
+    return found
+
+
+def _check_complete(load: Named, name: str, values: np.ndarray) -> None:
+    """Refuse values that are missing, NaN or infinite: as labels they are none, and as groups they would be one."""
+    if values.dtype == object:
+        bad = np.array([_is_missing(value) for value in values], bool)
+    elif values.dtype.kind in "fc":
+        bad = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+    else:
+        bad = values != values if values.dtype.kind in "mM" else np.zeros(0, bool)  # NaT is not itself
+    at = np.flatnonzero(bad)
+    if len(at):
+        raise load.wrong(
+            f"{name}: finite values, none missing", f"{values[at[0]]} at position {at[0]} ({len(at)} such)"
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True  # pandas.NA, which is neither
 
 
 def _parts(load: Named, given: Any) -> dict[str, Any]:

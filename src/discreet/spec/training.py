@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 import torch
@@ -30,6 +30,9 @@ class Train(Recipe):
     """
 
     task: Literal["", "bce", "ce", "mse"] = ""
+    patience: int | None = field(
+        default=None, init=False
+    )  # no key: compressors train without validation samples
 
     def __post_init__(self) -> None:
         if self.own and not self.task:
