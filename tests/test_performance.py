@@ -49,6 +49,29 @@ def test_a_metric_of_ones_own() -> None:
     assert found.value == 3.0
 
 
+def undefined(outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.where(y > 0, 1.0, np.nan)
+
+
+def third_output(outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return outputs[:, 2]
+
+
+def test_a_metric_of_ones_own_that_does_not_do() -> None:
+    from discreet.spec import CalledError
+
+    given = np.zeros((3, 2)), np.array([1, 0, 0])
+    with pytest.raises(
+        ValueError, match=r"metric: expected finite scores from .*, got nan at position 1 \(2 such\)"
+    ):
+        performance(*given, "ce", f"{__name__}:undefined")
+    with pytest.raises(
+        CalledError, match=r"metric: .*third_output\(\) was called on outputs .* raised IndexError"
+    ) as e:
+        performance(*given, "ce", f"{__name__}:third_output")
+    assert "outputs[:, 2]" in e.value.shown
+
+
 @pytest.mark.parametrize(
     ("metric", "task", "message"),
     [

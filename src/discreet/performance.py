@@ -67,6 +67,7 @@ def performance(
 
     Raises:
         ValueError: No such metric, or one that cannot be computed.
+        CalledError: A function of the user's raised.
 
     Example:
         >>> performance(np.array([[2.0], [-1.0], [3.0]]), np.array([1, 0, 0]), "bce").value
@@ -87,13 +88,30 @@ def performance(
         if spread == 0:
             raise ValueError("y: expected targets that differ, got equal ones; R² is not defined")
         return _mean(1 - ((outputs - target) ** 2).mean(axis=1) / spread)
+    return _mean(_own(name, outputs, y))
+
+
+def _own(
+    name: str, outputs: Float[np.ndarray, "sample out"], y: Num[np.ndarray, " sample *target"]
+) -> Float[np.ndarray, " sample"]:
+    """Scores by a function of the user."""
+    from discreet.spec import Named  # here, as specs import what measures performance
+
     path, _, function = name.partition(":")
-    scores = np.asarray(getattr(importlib.import_module(path), function)(outputs, y), np.float64)
-    if scores.shape != (n,):
+    score = getattr(importlib.import_module(path), function)
+    call = Named(lambda: np.asarray(score(outputs, y), np.float64), name, "metric")
+    scores = call(f"on outputs of shape {list(outputs.shape)} and labels of shape {list(y.shape)}")
+    if scores.shape != (len(outputs),):
         raise ValueError(
-            f"metric: expected one score for each of {n} samples from {name}, got {list(scores.shape)}"
+            f"metric: expected one score for each of {len(outputs)} samples from {name}, got {list(scores.shape)}"
         )
-    return _mean(scores)
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if len(bad):
+        raise ValueError(
+            f"metric: expected finite scores from {name}, got {scores[bad[0]]:g} at position {bad[0]}"
+            f" ({len(bad)} such)"
+        )
+    return scores
 
 
 def _mean(scores: Float[np.ndarray, " sample"]) -> Estimate:
