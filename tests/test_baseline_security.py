@@ -77,6 +77,7 @@ def test_rounding_does_not_make_runs_differ() -> None:
     member = np.tile(np.arange(20) < 10, (8, 1))
     right = np.array([[*(np.arange(10) < k), *(np.arange(10) < 13 - k)] for k in range(3, 11)])
     found = judge((right == member)[None], member, prior=Prior())
+    assert found.accuracy.shape == (1, 8)
     assert 0 < np.ptp(found.accuracy) < 1e-12
     assert found.mis.value == pytest.approx(0.7)
     assert "8 of 8 score alike" in found.mis.method
@@ -97,3 +98,52 @@ def test_the_method_tells_whether_seeds_are_in_it() -> None:
     accused = rng.random((3, 20, 20)) < np.where(member, 0.7, 0.4)
     assert judge(accused[:1], member).mis.method == "t interval over runs"
     assert judge(accused, member).mis.method == "t interval over runs, with the spread over 3 seeds"
+
+
+def attacks(rng: np.random.Generator, rates: list[float], runs: int = 25) -> tuple[np.ndarray, np.ndarray]:
+    """Whom attacks accuse whose true positive and negative rates are these, seed by seed; and who is a member."""
+    member = np.tile(np.arange(40) < 20, (runs, 1))
+    right = np.array(rates)[:, None, None]
+    return rng.random((len(rates), *member.shape)) < np.where(member, right, 1 - right), member
+
+
+def test_the_spread_over_seeds_is_in_a_difference_by_hand() -> None:
+    rng = np.random.default_rng(3)
+    one, other = (judge(*attacks(rng, rates)) for rates in ([0.8, 0.6], [0.7, 0.65]))
+    assert one.accuracy.shape == (2, 25)
+    assert one.by_seed == pytest.approx(2 - 2 * one.accuracy.mean(axis=1))
+    gap = 2 * (other.accuracy - one.accuracy)  # eq. 6: the MIS is 2 - 2 accuracy
+    over_runs = 2.0639 * gap.mean(axis=0).std(ddof=1) / 5  # t of 24 degrees of freedom
+    over_seeds = 12.7062 * abs(gap[0].mean() - gap[1].mean()) / 2  # of 1
+    found = one.less(other)
+    assert found.value == pytest.approx(gap.mean())
+    assert found.high - found.value == pytest.approx(np.hypot(over_runs, over_seeds), rel=1e-4)
+    assert found.value - found.low == pytest.approx(np.hypot(over_runs, over_seeds), rel=1e-4)
+    assert found.method == "paired t interval over runs, with the spread over 2 seeds"
+    back = other.less(one)
+    assert (back.low, back.value, back.high) == pytest.approx((-found.high, -found.value, -found.low))
+
+
+def test_seeds_are_paired_where_both_attacks_have_them() -> None:
+    rng = np.random.default_rng(4)
+    accused, member = attacks(rng, [0.8, 0.6, 0.7])
+    one = judge(accused, member)
+    same = one.less(
+        judge(accused & (rng.random(accused.shape) < 0.9), member)
+    )  # the same seeds are good and bad
+    assert same.high - same.low < 0.2 < one.mis.high - one.mis.low
+    plain = judge(accused[:1], member)
+    alone = one.less(plain)  # a threshold has no seeds
+    assert alone.method.endswith("with the spread over 3 seeds")
+    assert alone.high - alone.low > 0.9 * (one.mis.high - one.mis.low)
+    assert one.less(judge(accused[:2], member)).method.endswith("with the spread over 3 and 2 seeds")
+    assert plain.less(judge(accused[1:2], member)).method == "paired t interval over runs"
+
+
+def test_attacks_whose_seeds_differ_are_not_told_apart_too_often() -> None:
+    """Both are as good on average over seeds; two of each are trained, on the same runs."""
+    rng, hits = np.random.default_rng(5), 0
+    for _ in range(400):
+        one, other = (judge(*attacks(rng, list(0.7 + 0.04 * rng.standard_normal(2)))) for _ in range(2))
+        hits += one.less(other).covers(0.0)
+    assert hits / 400 > 0.92

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from discreet._json import dumps, loads
 from discreet._words import percent
 from discreet.data.molecule_set import MoleculeSet
 from discreet.indicator import measure_run
@@ -16,7 +18,9 @@ from discreet.studies import molecules_plan as plan
 from discreet.studies.claim import Claim
 from discreet.studies.molecules import Measured, Molecules, TaskData
 from discreet.studies.molecules_claims import _cost, _order_stays, _r2_gone, _step_verdict, claims
+from discreet.studies.molecules_figures import draw
 from discreet.studies.molecules_judging import ENOUGH, MILD, RULES, STRONG, over_tasks, share_of_tasks
+from discreet.studies.molecules_page import to_json, to_markdown
 from discreet.studies.molecules_plan import Parts
 from discreet.studies.molecules_security import (
     _by_chance,
@@ -29,7 +33,7 @@ from discreet.studies.molecules_security import (
     _strong_safer,
     _trade_judged,
 )
-from discreet.studies.molecules_tables import Cell, tables
+from discreet.studies.molecules_tables import Cell, Scores, _cell, shares, tables
 from discreet.studies.molecules_unit import FULL, VARIANTS
 from discreet.trajectory import Trajectory
 
@@ -163,6 +167,57 @@ def test_an_order_that_wide_cells_leave_open_is_not_refuted() -> None:
     found = _order_stays(dict.fromkeys(RULES, three), NAMES)
     assert found.verdict == "cannot tell"
     assert f"told to be below {percent(0.77)} in 3 of 4 tasks" in found.numbers
+
+
+def test_nothing_is_a_share_of_an_original_that_is_not_above_0() -> None:
+    def scored(*values: float) -> Scores:
+        return Scores(np.array(values), np.tile(np.array(values)[:, None], (1, 4)))
+
+    good, bad = scored(0.5, 0.5), scored(-0.6, -0.4)
+    assert shares(scored(0.2, 0.3), good).values.mean() == pytest.approx(0.5)
+    for original in (scored(-0.003, -0.005), scored(0.0, 0.0)):  # the ratio would be 125, or infinite
+        assert np.isnan(shares(bad, original).values).all()
+        one = _cell([good, bad], [good, original], 0)
+        assert np.isnan([one.share, one.share_low, one.share_high]).all()
+        assert one.value == pytest.approx(0.0)
+        assert one.low < 0 < one.high
+
+
+def without(cells: Mapping[Any, Cell], task: str) -> dict[Any, Cell]:
+    """The same tables and one more task, whose original is not above 0."""
+    metric = next(iter(cells))[0]
+    return {**cells, **{(metric, task, v): cell(-0.3, float("nan")) for v in VARIANTS}}
+
+
+def test_tasks_whose_original_is_not_above_0_are_left_out_and_counted() -> None:
+    kept = dict.fromkeys(RULES, without(ordered([0.94, 0.95, 0.93, 0.95]), "t4"))
+    found = _order_stays(kept, [*NAMES, "t4"])
+    assert found.verdict == "holds"
+    assert found.numbers.count("; left out 1 of 5 tasks, where the original itself is not above 0") == 2
+    assert found.numbers.count("in 0 of 4 tasks") == 2
+    fallen = dict.fromkeys(RULES, without(ordered([0.5, 0.52, 0.55, 0.5]), "t4"))
+    assert _order_stays(fallen, [*NAMES, "t4"]).verdict == "does not"
+    nothing = _order_stays(kept, ["t4"])
+    assert nothing.verdict == "cannot tell"
+    assert "no task left; left out 1 of 1 tasks" in nothing.numbers
+    costly = dict.fromkeys(RULES, without(costing([0.09, 0.10, 0.11, 0.10]), "t4"))
+    assert _cost(costly, [*NAMES, "t4"]).verdict == "holds"
+    assert "left out" not in _order_stays(kept, NAMES).numbers
+
+
+def test_a_share_that_is_not_defined_is_null_and_a_dash(tmp_path: Path) -> None:
+    found = planted(dict.fromkeys(VARIANTS, -0.5), STRONG, task="regression", tasks=1)  # R2 of 1 - 1.5^2
+    rows = {(row["metric"], row["variant"]): row for row in loads(dumps(to_json(found)))["tables"]}
+    for each in (rows["r2", "sign"], rows["r2", "sign"]["each variant at its own best checkpoint"]):
+        assert each["share"] is each["share_low"] is each["share_high"] is None
+        assert each["value"] < -1
+    assert rows["spearman", FULL]["share"] == 1
+    page = to_markdown(found)
+    assert "| demo 0 | -inf (–) | -inf (–) |" in page
+    assert "| demo 0, r2 | – | – |" in page
+    assert "–: no share of the original, whose mean over runs is not above 0 on every embedder." in page
+    drawn = draw(found, tmp_path)[0].read_text("utf-8")
+    assert drawn.count("the original is not above 0") == 1
 
 
 def test_better_and_less_secure_counts_a_task_once() -> None:

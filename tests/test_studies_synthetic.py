@@ -28,7 +28,7 @@ from discreet.studies.synthetic_claims import _verdict, claims
 from discreet.studies.synthetic_found import MapRow, Synthetic, agreement, mean_over, needed, trend
 from discreet.studies.synthetic_page import _needed, to_json, to_markdown
 from discreet.studies.synthetic_setting import FULL, NAMES, SETS, Setting
-from discreet.studies.synthetic_unit import make, quantized, samples
+from discreet.studies.synthetic_unit import Made, make, quantized, samples
 from discreet.trajectory import Trajectory
 
 SMALL = Setting(width=8, n=16, epochs=3, evaluation=50)
@@ -312,6 +312,26 @@ def test_the_curve_of_r_is_of_the_quantizers_and_on_the_grid_of_the_others() -> 
     assert set(Attack().sizes) <= set(GRID)
 
 
+def test_the_best_constant_knows_how_many_samples_have_a_label() -> None:
+    assert study._constant_loss(SMALL) == np.log(2)
+    odd = SMALL.at(modes=3)
+    assert study._constant_loss(odd) == pytest.approx(np.log(3) - 2 / 3 * np.log(2))
+    coins = [SMALL.at(modes=4, labels="coins", seed=seed) for seed in range(8)]
+    for each in coins:
+        share = each.mixture.clusters()[1].mean()
+        _, labels = each.mixture.draw(2000, stream=0)
+        assert labels.mean() == pytest.approx(share, abs=0.04)
+        assert study._constant_loss(each) == pytest.approx(
+            -np.mean(np.log(np.where(labels == 1, share, 1 - share))), abs=0.04
+        )
+    assert min(map(study._constant_loss, coins)) < 0.6
+    # a network that says nothing of its input, between the two constants: ln 2 = 0.693 and 0.637
+    run = measure_run(Trajectory(0.67 + 0.01 * np.random.default_rng(0).random((3, 50))))
+    made = Made((0,), {name: {"0": run} for name in odd.specs}, {}, {}, np.zeros((9, 1, 3)))
+    for ranking in study._rankings(odd, [made]):
+        assert all("worse-than-constant" in each.diagnostics for each in ranking.indicators)
+
+
 def test_how_many_runs_a_curve_needs() -> None:
     def curve(*values: float) -> Curve:
         return Curve(tuple(range(1, len(values) + 1)), values, values, values)
@@ -474,8 +494,8 @@ def test_seconds_are_those_of_the_core_and_not_of_the_clock(
             for kind in set(kinds) - set(one.split(" or ")):
                 rows = split_runs(8, folds=2, seed=SMALL.training_seed)[fold].test
                 assert (
-                    found[kind, variant].accuracy[rows].tolist()
-                    != found[BEST, variant].accuracy[rows].tolist()
+                    found[kind, variant].accuracy[:, rows].tolist()
+                    != found[BEST, variant].accuracy[:, rows].tolist()
                 )
 
 

@@ -107,6 +107,20 @@ def test_the_indicator_by_hand_and_as_estimated_from_many_samples() -> None:
     assert FiniteClass(np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([0.5, 0.5])).large_deviation == math.inf
 
 
+def test_equal_parameters_are_one_configuration() -> None:
+    """They are never learned instead of each other, so r, the rate and the law are those without the second."""
+    chance = np.array([0.6, 0.4])
+    one = FiniteClass(np.array([[0.0, 1.0], [1.0, 0.0]]), chance)
+    for rows in ([0, 0, 1], [1, 0, 0], [0, 1, 1]):
+        more = FiniteClass(one.loss[rows], chance)
+        assert more.r == one.r == pytest.approx(0.0208, abs=5e-5)
+        assert more.large_deviation == pytest.approx(one.large_deviation)
+        assert law(more, 25).leak() == pytest.approx(law(one, 25).leak())
+    alone = FiniteClass(one.loss[[0, 0]], chance)
+    assert alone.r == alone.large_deviation == math.inf
+    assert law(alone, 25).leak() == 0
+
+
 def test_the_rate_is_the_indicator_where_gaps_shrink_and_less_where_they_do_not() -> None:
     """Theorem 3.4: -log(1 - MIS)/n is at least r in the limit, under A1; a fixed class keeps its own rate."""
     fixed = coin(0.2)

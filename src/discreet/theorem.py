@@ -71,10 +71,12 @@ class FiniteClass:
 
     @property
     def r(self) -> float:
-        """The indicator of Definition 3.5, without any estimation; the minimum is over all other parameters."""
-        others = np.arange(len(self.loss)) != self.best
+        """The indicator of Definition 3.5, without any estimation; the minimum is over the parameters of other losses
+        than the best one's, as equal ones are one configuration. Infinite if there is none, as nothing leaks then.
+        """
+        others = (self.loss != self.loss[self.best]).any(axis=1)
         with np.errstate(divide="ignore"):
-            return float((self.gap[others] ** 2 / self.variance[others]).min() / 2)
+            return float((self.gap[others] ** 2 / self.variance[others]).min(initial=math.inf) / 2)
 
     @property
     def large_deviation(self) -> float:

@@ -29,9 +29,8 @@ class Security:
         raw: The same before it was clipped; above 1 for an attack worse than accusing all or none.
         tpr: Share of members accused.
         tnr: Share of non-members not accused.
-        by_seed: The unclipped value of each discriminator seed.
         runs: Positions of the judged runs.
-        accuracy: Accuracy (eq. 4) on each of them, the mean over seeds.
+        accuracy: Accuracy (eq. 4) of each discriminator seed on each of them.
         prior: Share of members and weight of the true positive rate.
     """
 
@@ -39,13 +38,20 @@ class Security:
     raw: float
     tpr: float
     tnr: float
-    by_seed: tuple[float, ...]
     runs: tuple[int, ...] = field(repr=False)
-    accuracy: Float[np.ndarray, " run"] = field(repr=False)
+    accuracy: Float[np.ndarray, "seed run"] = field(repr=False)
     prior: Prior = field(default_factory=Prior, repr=False)
 
+    @property
+    def by_seed(self) -> tuple[float, ...]:
+        """The unclipped value of each discriminator seed."""
+        return tuple(self.prior.mis(float(value)) for value in self.accuracy.mean(axis=1))
+
     def less(self, other: Security) -> Estimate:
-        """This MIS less that of another attack on the same runs, unclipped, paired run by run.
+        """This MIS less that of another attack on the same runs, unclipped, paired run by run and seed by seed.
+
+        The spread over seeds is in the interval as in that of either MIS. Against an attack that has one seed (a
+        threshold, say) it is that of the other's; with other numbers of seeds they are not paired.
 
         Raises:
             ValueError: The runs judged, or the priors, are not the same.
@@ -53,8 +59,11 @@ class Security:
         if self.runs != other.runs or self.prior != other.prior:
             raise ValueError("other: expected an attack judged on the same runs under the same prior")
         least = min(1 - self.prior.eta, self.prior.lam * self.prior.eta)
-        gap, most = (other.accuracy - self.accuracy) / least, self.prior.most / least
-        low, high, how = _over_runs(gap, -most, most, self.mis.level)
+        theirs, ours = other.accuracy / least, self.accuracy / least
+        gap, most = theirs.mean(axis=0) - ours.mean(axis=0), self.prior.most / least
+        parts = [theirs - ours] if len(theirs) == len(ours) else [ours, theirs]
+        interval = _over_runs(gap, -most, most, self.mis.level)
+        low, high, how = _with_seeds(float(gap.mean()), interval, parts, self.mis.level)
         return Estimate(float(gap.mean()), low, high, len(gap), self.mis.level, f"paired {how}")
 
     def to_json(self) -> dict:
@@ -112,11 +121,7 @@ def judge(
     each = prior.accuracy(tpr, tnr)
     accuracy = each.mean(axis=0)
     mean, count = float(accuracy.mean()), len(accuracy)
-    least, most, how = _over_runs(accuracy, 0.0, prior.most, level)
-    if len(each) > 1:
-        seeds = _half(each.mean(axis=1), level)
-        least, most = mean - math.hypot(mean - least, seeds), mean + math.hypot(most - mean, seeds)
-        how += f", with the spread over {len(each)} seeds"
+    least, most, how = _with_seeds(mean, _over_runs(accuracy, 0.0, prior.most, level), [each], level)
     raw = prior.mis(mean)
     value, low, high = (min(1.0, max(0.0, end)) for end in (raw, prior.mis(most), prior.mis(least)))
     names = range(count) if runs is None else runs.tolist()
@@ -125,11 +130,26 @@ def judge(
         raw,
         float(tpr.mean()),
         float(tnr.mean()),
-        tuple(prior.mis(float(value)) for value in each.mean(axis=1)),
         tuple(names),
-        accuracy,
+        each,
         prior,
     )
+
+
+def _with_seeds(
+    mean: float,
+    interval: tuple[float, float, str],
+    parts: list[Float[np.ndarray, "_ run"]],  # [seed, run]; parts may differ in their seeds
+    level: float,
+) -> tuple[float, float, str]:
+    """An interval over runs with the spread over seeds, of each part that has several, added to it as independent."""
+    low, high, how = interval
+    parts = [part for part in parts if len(part) > 1]
+    if parts:
+        seeds = math.hypot(*(_half(part.mean(axis=1), level) for part in parts))
+        low, high = mean - math.hypot(mean - low, seeds), mean + math.hypot(high - mean, seeds)
+        how += f", with the spread over {' and '.join(str(len(part)) for part in parts)} seeds"
+    return low, high, how
 
 
 def _over_runs(

@@ -7,7 +7,7 @@ under both readings of the paper's "best checkpoint".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def _judged(found: Molecules, by_rule: Mapping[str, Cells]) -> Iterator[Claim]:
     numbers = [n for n, t in found.tasks.items() if t.data.task == "regression" and ("r2", n, FULL) in cells]
     if classes:
         yield _cost(by_rule, classes)
-        yield _step(found, classes)
+        yield _step(found, by_rule, classes)
     security = security_claims(found)
     yield from security[:2]
     yield trade(found)
@@ -64,11 +64,26 @@ def _judged(found: Molecules, by_rule: Mapping[str, Cells]) -> Iterator[Claim]:
     yield from security[2:]
 
 
+def _of_shares(
+    cells: Cells, metric: str, tasks: Sequence[str], judge: Callable[[Sequence[str]], Judged]
+) -> Judged:
+    """Judge on the tasks that have shares of the original, and say how many have none."""
+    kept = [task for task in tasks if not np.isnan(cells[metric, task, FULL].share)]
+    told = judge(kept) if kept else Judged("cannot tell", "no task left")
+    if len(kept) == len(tasks):
+        return told
+    return Judged(
+        told.verdict,
+        f"{told.numbers}; left out {len(tasks) - len(kept)} of {len(tasks)} tasks, where the original itself is not "
+        "above 0 on every embedder and nothing is a share of it",
+    )
+
+
 def _cost(by_rule: Mapping[str, Cells], tasks: Sequence[str]) -> Claim:
     """Judged on the mean over the strong quantizers and tasks, as "about 10 %": between 5 and 15."""
 
-    def judge(cells: Cells) -> Judged:
-        drops = {task: [1 - cells["auroc", task, v].share for v in STRONG] for task in tasks}
+    def judge(cells: Cells, kept: Sequence[str]) -> Judged:
+        drops = {task: [1 - cells["auroc", task, v].share for v in STRONG] for task in kept}
         mean = over_tasks([float(np.mean(each)) for each in drops.values()])
         verdict: Verdict = (
             "holds"
@@ -84,19 +99,22 @@ def _cost(by_rule: Mapping[str, Cells], tasks: Sequence[str]) -> Claim:
     return under_both(
         "The strongest quantizers (1 and 1.58 bits) cost about 10 % of the AUROC.",
         "section 4.3, Table 3",
-        {rule: judge(cells) for rule, cells in by_rule.items()},
+        {
+            rule: _of_shares(cells, "auroc", tasks, lambda kept, cells=cells: judge(cells, kept))
+            for rule, cells in by_rule.items()
+        },
         f"more tasks than these {len(tasks)}, or the paper's embedders",
         f"in the paper's Table 3 the mean over its 14 tasks is {percent(float(np.mean(paper)))}",
     )
 
 
-def _step(found: Molecules, tasks: Sequence[str]) -> Claim:
+def _step(found: Molecules, by_rule: Mapping[str, Cells], tasks: Sequence[str]) -> Claim:
     """Going from 2 bits to the mean of the strong ones must cost more than going from 5 bits to 2."""
     weights = {"uniform(bits=2)": 2.0, "uniform(bits=5)": -1.0, **{v: -1 / len(STRONG) for v in STRONG}}
 
-    def judge(own: bool) -> Judged:
+    def judge(own: bool, kept: Sequence[str]) -> Judged:
         told, values, single = [], [], []
-        for task in tasks:
+        for task in kept:
             by: dict[str, list[Scores]] = {variant: [] for variant in VARIANTS}
             for row in found.measured:
                 if row.task == task:
@@ -116,7 +134,10 @@ def _step(found: Molecules, tasks: Sequence[str]) -> Claim:
     return under_both(
         "Performance has a threshold between 2 and 1.58 bits.",
         "section 4.3",
-        {rule: judge(own) for rule, own in zip(RULES, (False, True), strict=True)},
+        {
+            rule: _of_shares(cells, "auroc", tasks, lambda kept, rule=rule: judge(rule == RULES[1], kept))
+            for rule, cells in by_rule.items()
+        },
         f"tasks on which quantization costs more than runs differ, and more of them than {len(tasks)}",
     )
 
@@ -190,28 +211,31 @@ def _order_stays(by_rule: Mapping[str, Cells], tasks: Sequence[str]) -> Claim:
     """
     floor = 0.77
 
-    def judge(cells: Cells) -> Judged:
-        coarse = [(task, v, cells["spearman", task, v]) for task in tasks for v in _COARSE]
+    def judge(cells: Cells, kept: Sequence[str]) -> Judged:
+        coarse = [(task, v, cells["spearman", task, v]) for task in kept for v in _COARSE]
         least = min(coarse, key=lambda each: each[2].share)
-        mean = over_tasks([min(c.share for t, _, c in coarse if t == task) for task in tasks])
+        mean = over_tasks([min(c.share for t, _, c in coarse if t == task) for task in kept])
         fallen = {task for task, _, c in coarse if c.share_high < floor}
         verdict: Verdict = (
             "holds"
             if mean.low > floor and all(c.share_low > floor for _, _, c in coarse)
             else "does not"
-            if mean.high < floor and fallen == set(tasks)
+            if mean.high < floor and fallen == set(kept)
             else "cannot tell"
         )
         return Judged(
             verdict,
             f"the least share of a task is {mean.told(percent, -1.0, 1.0)} on average; least of all "
             f"{percent(least[2].share)} ({percent(least[2].share_low)} to {percent(least[2].share_high)}; "
-            f"{least[0]}, {least[1]}); told to be below {percent(floor)} in {len(fallen)} of {len(tasks)} tasks",
+            f"{least[0]}, {least[1]}); told to be below {percent(floor)} in {len(fallen)} of {len(kept)} tasks",
         )
 
     return under_both(
         "The order of the predictions stays where R2 is gone: Spearman keeps at least 77 % of the original.",
         "section 14.1, Table 5",
-        {rule: judge(cells) for rule, cells in by_rule.items()},
+        {
+            rule: _of_shares(cells, "spearman", tasks, lambda kept, cells=cells: judge(cells, kept))
+            for rule, cells in by_rule.items()
+        },
         f"more tasks than these {len(tasks)}",
     )

@@ -62,7 +62,7 @@ def _tradeoff(found: Molecules, names: Sequence[str]) -> bytes:
             for variant in VARIANTS:
                 r = [one.r for ranking in rankings if (one := ranking[variant]).r]
                 cell = cells[metric, name, variant]
-                if not r:
+                if not r or np.isnan(cell.share):
                     continue
                 share = max(cell.share, -1.0) if metric == "r2" else cell.share
                 half = [[min(share - cell.share_low, 2)], [min(cell.share_high - share, 2)]]
@@ -79,11 +79,17 @@ def _tradeoff(found: Molecules, names: Sequence[str]) -> bytes:
             ax.axvline(floor, color="#8a949e", linewidth=0.8, linestyle=":")
             ax.set_xscale("log")
             ax.set_title(name if row == 0 else "", fontsize=8)
+            if np.isnan(cells[metric, name, FULL].share):
+                ax.text(
+                    0.5, 0.5, "the original is not above 0", transform=ax.transAxes, ha="center", fontsize=6
+                )
             if column == 0:
                 ax.set_ylabel(f"{_NAMES[metric]}, share of the original", fontsize=7)
             if row == len(metrics) - 1:
                 ax.set_xlabel("r, mean over runs and embedders (right: safer)", fontsize=7)
-    axes[0][-1].legend(fontsize=6, loc="best", frameon=False)
+    drawn = [ax for ax in (axes[0][-1], *axes.flat) if ax.get_legend_handles_labels()[1]]
+    for ax in drawn[:1]:
+        ax.legend(fontsize=6, loc="best", frameon=False)
     return svg(figure)
 
 

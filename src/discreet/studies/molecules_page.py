@@ -78,17 +78,14 @@ def _cell_json(key: tuple[str, str, str], cell: Cell, own: Cell) -> dict[str, An
     paper = paper_tables().get(key)
     return {
         **dict(zip(("metric", "task", "variant"), key, strict=True)),
-        **asdict(cell),
-        _OWN: asdict(own),
-        "paper": None if paper is None else {"table": paper.table, **_finite(paper)},
+        **_finite(cell),
+        _OWN: _finite(own),
+        "paper": None if paper is None else _finite(paper),
     }
 
 
-def _finite(cell: PaperCell) -> dict[str, Any]:
-    return {
-        "value": cell.value if math.isfinite(cell.value) else None,
-        "share": cell.share if math.isfinite(cell.share) else None,
-    }
+def _finite(cell: Cell | PaperCell) -> dict[str, Any]:
+    return {name: value if math.isfinite(value) else None for name, value in asdict(cell).items()}
 
 
 def to_markdown(found: Molecules) -> str:
@@ -104,6 +101,11 @@ def to_markdown(found: Molecules) -> str:
         _verdicts(claims(found, cells, own)),
         *_all_tables(found, cells),
         _own_shares(own),
+        *(
+            ["–: no share of the original, whose mean over runs is not above 0 on every embedder."]
+            if any(math.isnan(cell.share) for cell in (*cells.values(), *own.values()))
+            else []
+        ),
         *(_security(found, name) for name in found.tasks),
         "↓: r below the resolution of the validation sample, 1.92/n. Ranks: 1 is safest; a range where variants are "
         "not told apart.",
@@ -178,6 +180,8 @@ def _value(value: float, metric: str) -> str:
 
 
 def _share(share: float) -> str:
+    if math.isnan(share):
+        return "–"
     return "-inf%" if share < -10 else f"{100 * share:.0f}%"
 
 

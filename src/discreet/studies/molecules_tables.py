@@ -29,7 +29,8 @@ class Cell:
         value: Mean over runs and embedders.
         low: Lower end of its interval over runs and molecules.
         high: Upper end.
-        share: Mean over embedders of the ratio to the original.
+        share: Mean over embedders of the ratio to the original; NaN, as its interval, unless the original's mean over
+            runs is above 0 on each.
         share_low: Lower end.
         share_high: Upper end.
         runs: Runs of each embedder.
@@ -155,8 +156,13 @@ def _cell(these: Sequence[Scores], full: Sequence[Scores], seed: int) -> Cell:
 
 
 def shares(over: Scores, under: Scores) -> Scores:
-    """The ratio of two means over runs, as pseudo-values of runs (delta method) and without each block."""
+    """The ratio of two means over runs, as pseudo-values of runs (delta method) and without each block.
+
+    NaN where the second mean is 0 or below: -0.5 is no share of -0.004, least of all one of 12500 %.
+    """
     base = float(under.values.mean())
+    if not base > 0:
+        return Scores(np.full_like(over.values, np.nan), np.full_like(over.dropped, np.nan))
     share = float(over.values.mean()) / base
     return Scores(
         share + (over.values - share * under.values) / base,
@@ -174,6 +180,8 @@ def _averaged(many: Sequence[Scores]) -> Scores:
 def _interval(found: Scores, seed: int) -> tuple[float, float, float]:
     from scipy.special import stdtrit
 
+    if np.isnan(found.values).any():
+        return np.nan, np.nan, np.nan
     error, dof = spread_over_runs(found.values, found.dropped, "mean", seed)
     centre = float(found.values.mean())
     half = float(stdtrit(dof, (1 + LEVEL) / 2)) * error

@@ -318,11 +318,17 @@ def _rankings(setting: Setting, made: Sequence[Made]) -> tuple[Ranking, Ranking]
         name: {run: each for part in made if part.indicators for run, each in part.indicators[name].items()}
         for name in setting.specs
     }
-    ranking = rank_runs(per, n_train=setting.n, constant_loss=float(np.log(2)), seed=setting.seed)
-    median = rank_runs(
-        per, statistic="median", n_train=setting.n, constant_loss=float(np.log(2)), seed=setting.seed
-    )
+    constant = _constant_loss(setting)
+    ranking = rank_runs(per, n_train=setting.n, constant_loss=constant, seed=setting.seed)
+    median = rank_runs(per, statistic="median", n_train=setting.n, constant_loss=constant, seed=setting.seed)
     return ranking, median
+
+
+def _constant_loss(setting: Setting) -> float:
+    """Loss of the best constant prediction, in nats: the entropy of the labels, which clusters share unevenly where
+    they are odd or a coin decides."""
+    share = np.bincount(setting.mixture.clusters()[1]) / setting.modes
+    return float(-(share * np.log(share)).sum())
 
 
 def _members(setting: Setting, runs: int) -> np.ndarray:

@@ -136,7 +136,8 @@ def attack(
         ]
         aside.write_text(dumps(entries), "utf-8")
 
-    path = store.make(store.key(f"attack/{setting.name}.json", **content), write)
+    key = store.key(f"attack/{setting.name}.json", **content, accuracy="of each seed")
+    path = store.make(key, write)
     found = {(each["kind"], each["variant"]): _security(each) for each in json.loads(path.read_text("utf-8"))}
     names = [name for name in setting.specs if name != FULL]
 
@@ -183,7 +184,7 @@ def chosen(
                 kind
                 for kind in (*KINDS, CANONICAL)
                 if (kind, variant) in security
-                and np.array_equal(security[kind, variant].accuracy[rows], best.accuracy[rows])
+                and np.array_equal(security[kind, variant].accuracy[:, rows], best.accuracy[:, rows])
             ]
             found[variant].append(" or ".join(alike))
     return found
@@ -195,7 +196,6 @@ def _security(told: Mapping[str, Any]) -> Security:
         told["raw"],
         told["tpr"],
         told["tnr"],
-        tuple(told["by_seed"]),
         tuple(told["runs"]),
         np.array(told["accuracy"]),
         Prior(),

@@ -131,7 +131,7 @@ def agreement(ranking: Ranking, security: Mapping[str, Security], *, seed: int =
     names = [each.variant for each in ranking.ranked if each.variant != FULL and each.variant in security]
     if len(names) < 3:
         return None
-    accuracy = np.array([security[name].accuracy for name in names])
+    accuracy = np.array([security[name].accuracy.mean(axis=0) for name in names])
     picks = np.random.default_rng([seed, 0xA12]).integers(accuracy.shape[1], size=(DRAWS, accuracy.shape[1]))
     drawn_mis = -accuracy[:, picks].mean(axis=2).T
     r, mis = np.array([ranking[name].r for name in names]), -accuracy.mean(axis=1)
