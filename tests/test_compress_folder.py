@@ -13,11 +13,13 @@ import jsonschema
 import pytest
 
 from discreet.audit import Audit
+from discreet.cli.compress import _said
 from discreet.cli.entry import run
 from discreet.compressed_audit import audit_of, names_of
 from discreet.compressing import compress
 from discreet.gate import gate
 from discreet.planned import planned
+from discreet.report.model_card import model_card
 from discreet.shipping import FILES
 from discreet.spec import CompressSpec, importable, read
 from discreet.store import Store
@@ -346,6 +348,23 @@ def test_task_performance_goes_by_a_name_that_a_requirement_can_say(
     audit = audit_of(told)
     assert {row.metric for analysis in audit.analyses for row in analysis.performance} == {asked}
     assert gate(audit, [f"{asked} > 0.05"]).outcome == "passed"
+
+
+def test_a_guarantee_of_what_ships_is_in_the_audit_and_the_card(folder: Path) -> None:
+    told = json.loads((folder / "my" / "compress.json").read_text())
+    assert "epsilon" not in json.dumps(audit_of(told).to_json()["analyses"])
+    told["units"][1]["epsilon"] = [7.0, 1e-5]  # of a control, which does not ship
+    assert "epsilon" not in json.dumps(audit_of(told).to_json()["analyses"])
+    assert any("dense at 0.3: ε = 7.00 at δ = 1e-5, only against those" in each for each in _said(told))
+    told["units"][0]["epsilon"] = [41.21, 1e-5]
+    audit = audit_of(told)
+    assert audit.to_json()["analyses"][0]["epsilon"] == [41.21, 1e-5]
+    assert audit.notes[0].startswith(
+        "What ships was trained with ε = 41.3 at δ = 1e-5, only against those who do not"
+    )
+    assert "differentially private for each record: ε = 41.3" in model_card(audit)
+    schema = Path(__file__).parents[1] / "src" / "discreet" / "report" / "audit.schema.json"
+    jsonschema.validate(audit.to_json(), json.loads(schema.read_text()))
 
 
 def test_a_file_that_was_not_attacked_passes_nothing(folder: Path) -> None:

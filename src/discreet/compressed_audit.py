@@ -14,6 +14,7 @@ from discreet._audit_laws import SHARES
 from discreet._find import bare
 from discreet.audit import Analysis, Audit, Data, Performance, Provenance, Ranked, RankTable, Storage
 from discreet.audit_leaks import Attack, Paired
+from discreet.guarantee import AGAINST, guarantee
 from discreet.requirement import OF_ATTACKS, OF_RANKING, OF_STORAGE
 from discreet.roc import allowed, smallest_sample
 from discreet.summary import summarize
@@ -56,7 +57,8 @@ def audit_of(told: Plain) -> Audit:
         told: Its content.
     """
     analyses = tuple(_analyses(told))
-    shipped = told["shipped"]
+    shipped, epsilon = told["shipped"], told["units"][0]["epsilon"]
+    private = [f"What ships was trained with {guarantee(epsilon)}, {AGAINST}"] if epsilon else []
     return Audit(
         f"A compressed model: {names_of(told['units'])[0]}",
         analyses,
@@ -64,7 +66,7 @@ def audit_of(told: Plain) -> Audit:
         settings=told["spec"],
         provenance=Provenance(told["spec"]["compress"]["seed"], {"discreet": __version__}),
         data=Data(dict(told["roles"])),
-        notes=(*told["notes"], *(shipped["notes"] if shipped else ())),
+        notes=(*private, *told["notes"], *(shipped["notes"] if shipped else ())),
     )
 
 
@@ -85,6 +87,7 @@ def _analyses(told: Plain) -> Iterator[Analysis]:
                 for name, each in files.items()
             ),
             attacks=tuple(_attacks(files, 1, roles["audit"])),
+            more={"epsilon": list(epsilon)} if (epsilon := told["units"][0]["epsilon"]) else {},
         )
     units = dict(zip(names_of(told["units"]), told["units"], strict=True))
     yield Analysis(

@@ -142,6 +142,27 @@ def test_candidates_that_are_all_equal_are_told() -> None:
     assert "no difference" not in words(compressed(given, SPEED))
 
 
+def test_lots_are_not_said_to_find_no_difference() -> None:
+    given = told()
+    given["units"][0]["method"] = "safecompress(rule='random', test='basket')+re1(beta=0.1)"
+    given["units"][0]["history"]["rounds"] = [{"difference": False, "distinct": 4}]
+    assert "no difference" not in words(compressed(given, SPEED))
+
+
+def test_a_guarantee_is_told_for_each_method_that_has_one() -> None:
+    given = told()
+    assert "ε = " not in words(compressed(given, SPEED))
+    given["units"][2] |= {"method": "static+dpsgd(noise=0.6)", "epsilon": [41.21, 1e-5]}
+    text = words(compressed(given, SPEED))
+    assert "static+dpsgd: ε = 41.3 at δ = 1e-5, only against those who do not know the seed" in text
+    assert "Its training was differentially private" not in text
+    given["units"][0]["epsilon"] = [3.0, 1e-6]
+    assert (
+        "Its training was differentially private: ε = 3.00 at δ = 1e-6, only against those who do"
+        in words(compressed(given, SPEED))
+    )
+
+
 def test_a_ratio_that_is_not_defined_is_left_out_and_the_page_says_why() -> None:
     given = told()
     assert "Task / attack is left out" not in words(compressed(given, SPEED))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,19 @@ def test_text_says_what_was_measured_and_what_cannot_be_claimed() -> None:
     alone = model_card(Audit("t", (Analysis("main", table()),)), [ODD])
     assert "no attack was run" in alone
     assert "| sign |" not in alone
+
+
+def test_a_guarantee_is_told_with_whom_it_holds_against() -> None:
+    plain = few()
+    private = replace(plain, analyses=(replace(plain.analyses[0], more={"epsilon": [41.21, 1e-5]}),))
+    text = model_card(Audit.from_json(json.loads(json.dumps(private.to_json()))))
+    assert (
+        "differentially private for each record: ε = 41.3 at δ = 1e-5, only against those who do not know"
+        in text
+    )
+    assert "A guarantee beyond ε = 41.3 at δ = 1e-5: these are averages" in text
+    assert "Differential privacy, or any guarantee" not in text
+    assert "ε" not in model_card(plain)
 
 
 def test_pairs_that_are_not_told_apart_are_no_order(audits: dict[str, Audit]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from discreet._find import bare
 from discreet._words import interval, label, listing, number, percent, whole
+from discreet.guarantee import AGAINST, guarantee
 from discreet.report.compressed_figures import Mark, Track, course, ladder, worth
 from discreet.report.document import document
 from discreet.report.drawing import Figure, inline
@@ -85,6 +86,8 @@ def _said(told: Plain) -> list[str]:
         f"The strongest of {len(told['audit'])} attacks tells members from non-members with an accuracy of"
         f" {_estimate(mia)} (0.5 is a coin), at a task performance of {_estimate(task)}."
     ]
+    if first["epsilon"]:
+        said.append(f"Its training was differentially private: {guarantee(first['epsilon'])}, {AGAINST}.")
     for unit in others:
         if unit["part"] != "ladder" and unit["beside"]:
             leak, task = (_apart(unit["beside"][name]) for name in ("mia", "task"))
@@ -212,7 +215,10 @@ def _worth(told: Plain) -> Markup:
     notes = [
         note(f"{mark.name}: {text}")
         for mark, unit in zip(marks, units, strict=True)
-        for text in unit["notes"]
+        for text in (
+            *([f"{guarantee(unit['epsilon'])}, {AGAINST}."] if unit["epsilon"] else []),
+            *unit["notes"],
+        )
     ]
     return join(
         _block(worth(marks), caption, data, key), table("Every method, mean over runs", head, rows), *notes
@@ -235,13 +241,16 @@ def _course(told: Plain) -> Markup | None:
         "The grey line is the control whose candidates were picked at random. " if random is not None else "",
         "These records chose the model, and are not those of the audit; attack accuracy here is that of the"
         " candidates' test, which says less than the audit.",
-        _undecided(told["units"][0]["history"].get("rounds", ())),
+        _undecided(told["units"][0]),
     )
     return _block(course(own, random), caption, data)
 
 
-def _undecided(rounds: Sequence[Plain]) -> str:
+def _undecided(unit: Plain) -> str:
     """How often the rule could not tell the candidates apart, or there was one alone, if that ever was so."""
+    rounds: Sequence[Plain] = unit["history"].get("rounds", ())
+    if unit["method"].startswith("safecompress(rule='random'"):
+        return ""  # lots look for no difference
     equal = sum(not each["difference"] for each in rounds)
     if not equal:
         return ""
@@ -337,7 +346,7 @@ def _reading(told: Plain) -> Markup:
         ),
         "None of this is a guarantee. Only a method with an epsilon has one"
         + (
-            ", and only against those who do not know the seed, from which the noise can be repeated."
+            f", and {AGAINST}."
             if epsilon
             else ", and none on this page has: stronger attacks than these may exist."
         ),

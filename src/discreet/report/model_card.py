@@ -8,6 +8,7 @@ from discreet._words import interval, listing, number, percent, visible, whole
 from discreet.audit import Analysis, Attack, Audit, Ranked
 from discreet.diagnostics import ADVICE
 from discreet.gate import Verdict
+from discreet.guarantee import AGAINST, guarantee
 from discreet.report.model_index import chosen, front_matter, model_index, worst
 from discreet.summary import confounding
 
@@ -97,6 +98,8 @@ def _how(rows: Sequence[Ranked], audit: Audit) -> Iterator[str]:
             f"Attacks: {listing([_text(name) for name in attacks])}. For each figure the attack that reaches most is "
             "shown; n is members + non-members judged, over all runs. The false positive rate asked for is a ceiling."
         )
+    if epsilon := _epsilon(analysis):
+        yield f"The training was differentially private for each record: {epsilon}, {AGAINST}."
     for data in audit.provenance.data:
         licence = f", {_text(data.licence)}" if data.licence else ""
         yield f"Data: {_text(data.name)}{licence}, SHA-256 `{data.sha256}`."
@@ -122,10 +125,13 @@ def _not_claimed(rows: Sequence[Ranked], analysis: Analysis) -> Iterator[str]:
         if analysis.attacks
         else "How well an attacker does: no attack was run, and r alone does not tell."
     )
-    yield (
-        "Differential privacy, or any guarantee for each record: these are averages over records, and some may be "
-        "far more exposed."
+    epsilon = _epsilon(analysis)
+    beyond = (
+        f"A guarantee beyond {epsilon}"
+        if epsilon
+        else "Differential privacy, or any guarantee for each record"
     )
+    yield f"{beyond}: these are averages over records, and some may be far more exposed."
     yield "Anything about reconstruction, extraction, attributes, or data that leaked before the training."
     yield "The same figures for a model trained in another way, on other data, or compressed again: measure it."
     silent = [row for row in rows if "theorem-silent" in row.diagnostics or row.n_train_r is None]
@@ -154,6 +160,13 @@ def _not_claimed(rows: Sequence[Ranked], analysis: Analysis) -> Iterator[str]:
             takes = f": that takes {whole(needs)} non-members a run" if needs else ""
             rate = percent(float(metric[4:]))
             yield f"A true positive rate at {rate} false positives where it is not resolvable{takes}."
+
+
+def _epsilon(analysis: Analysis) -> str:
+    """The guarantee that the training of all variants had; nothing where it had none, or is not known to."""
+    told = analysis.more.get("epsilon")
+    fits = isinstance(told, list | tuple) and len(told) == 2
+    return guarantee(told) if fits and all(isinstance(each, int | float) for each in told) else ""
 
 
 def _names(rows: Sequence[Ranked]) -> str:
