@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,7 +46,24 @@ class Bare(nn.Module):
         return x @ self.slope
 
 bare = Bare
+
+class Sums(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv1d(1, 2, 8)
+
+    def forward(self, x):
+        return self.first(x[:, None])[:, :, 0]
+
+class Tokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.last(x.reshape(-1, 2, 4)).mean(1)
 """
+AGED = f"{TABLE}\ndef aged():\n    x, y = data()\n    return {{'x': x, 'y': y, 'attribute': x[:, 0]}}\n"
 MORE = """
 import numpy as np
 from own_table import data as table
@@ -115,6 +133,12 @@ def test_code_that_fails_is_shown(folder: Path, capsys: pytest.CaptureFixture[st
         ('"set"', '"rigl+dpsgd"', r"line 11, \[compress\] method: dpsgd: growth by gradient reads gradients"),
         ('"set"', "\"safecompress(test='attribute')\"", r"\[safety\] test: this test infers an attribute"),
         ('["modified", "loss"]', "[\"attack(attack='rmia')\"]", r"\[safety\] audit: expected an attack of a single"),
+        (
+            '["modified", "loss"]',
+            """['''basket(tests=("modified(metric='auc')",))''']""",
+            r"line 16, \[safety\] audit: tests: expected membership attacks that tell an accuracy, got",
+        ),
+        ('"set"', '"safecompress(interval=3)"', r"method: interval, tune, stop: expected an update before"),
         ("lr = 0.01", "lr = 1e30", r"line 9, \[train\] lr: model [01]: 0.weight is not finite after epoch 1"),
     ],
 )  # fmt: skip
@@ -184,6 +208,65 @@ def test_models_that_cannot_be_masked_are_told_before_anything_is_trained(
     assert not (folder / "my" / "models").exists()
 
 
+@pytest.mark.parametrize(
+    ("load", "old", "new", "message"),
+    [
+        ('build = "own_parts:Sums"', '"set"', "\"safecompress('tm', 'whitebox')\"", r"\[model\]: Sums has no nn.Lin"),
+        ('build = "own_parts:Tokens"', '"set"', "\"safecompress('tm', 'whitebox')\"", r"\[model\]: expected \[rows"),
+        ('build = "own_parts:Sums"', '"modified", "loss"', '"loss", "whitebox"', r"\[safety\] audit: model: Sums"),
+        ("hidden = [8]", '"set"', "\"safecompress(test='attribute')\"", r"\[safety\] test: expected classes for"),
+        ("hidden = [8]", '"set"', "\"safecompress(test='basket(weights=(2.0, 1.0))')\"", None),
+    ],
+)  # fmt: skip
+def test_what_attacks_refuse_is_told_before_anything_is_trained(
+    folder: Path, load: str, old: str, new: str, message: str | None
+) -> None:
+    (folder / "own_parts.py").write_text(PARTS)
+    (folder / "own_aged.py").write_text(AGED)
+    text = (
+        SPEC.replace("hidden = [16, 16]", load).replace("own_table:data", "own_aged:aged").replace(old, new)
+    )
+    (folder / "my.toml").write_text(text)
+    seen = refused(folder, message) if message else begun(folder)
+    assert seen[0] == "reading the data"
+    assert (len(seen) == 1) == bool(message)
+
+
+def test_an_attack_whose_library_is_missing_is_told_before_anything_is_trained(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    (folder / "own_aged.py").write_text(AGED)
+    method = """'''safecompress(test="attribute(metric='mae')")'''"""
+    (folder / "my.toml").write_text(SPEC.replace("own_table:data", "own_aged:aged").replace('"set"', method))
+    assert refused(folder, r"\[safety\] test: this test needs scikit-learn") == ["reading the data"]
+
+
+def refused(folder: Path, message: str) -> list[str]:
+    """What is being done until a spec is refused."""
+    seen: list[str] = []
+    with pytest.raises(SpecFileError, match=message):
+        compress(
+            *read("my.toml", CompressSpec), folder / "my", progress=lambda what, share: seen.append(what)
+        )
+    assert not (folder / "my" / "models").exists()
+    return seen
+
+
+def begun(folder: Path) -> list[str]:
+    """What is being done until a training begins."""
+    seen: list[str] = []
+
+    def show(what: str, share: float) -> None:
+        seen.append(what)
+        if share > 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compress(*read("my.toml", CompressSpec), folder / "my", progress=show)
+    return seen
+
+
 def test_reference_samples_play_no_other_part(folder: Path) -> None:
     (folder / "own_more.py").write_text(MORE)
     text = SPEC.replace("own_table:data", "own_more:data")
@@ -232,6 +315,60 @@ def test_a_metric_that_is_not_there_is_told_before_anything_is_trained(folder: P
         SpecFileError, match=r"\[compress\] metric: own_table has no 'dat'; did you mean 'data'"
     ):
         compress(spec, source, folder / "my")
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "shown"),
+    [
+        (
+            "outputs[:, 2]",
+            r"my.toml, line 14, \[compress\] metric: own_metrics:score\(\) was called on outputs .* raised IndexErr",
+            "return outputs[:, 2]",
+        ),
+        (
+            "np.where(y == 0, 1.0, np.nan)",
+            r"my.toml, line 14, \[compress\] metric: expected finite scores from own_metrics:score, got nan at posi",
+            "",
+        ),
+        (
+            "y.mean()",
+            r"my.toml, line 14, \[compress\] metric: expected one score for each of 60 samples from",
+            "",
+        ),
+    ],
+)
+def test_a_metric_that_does_not_do_is_told_before_anything_is_trained(
+    folder: Path, capsys: pytest.CaptureFixture[str], body: str, message: str, shown: str
+) -> None:
+    (folder / "own_metrics.py").write_text(
+        f"import numpy as np\n\ndef score(outputs, y):\n    return {body}\n"
+    )
+    (folder / "my.toml").write_text(SPEC.replace("runs = 2", 'runs = 2\nmetric = "own_metrics:score"'))
+    assert run(["compress", "my.toml"]) == 2
+    said = capsys.readouterr().err
+    assert re.search(message, said)
+    assert shown in said
+    assert not (folder / "my" / "models").exists()
+
+
+def test_a_metric_that_fails_later_is_told_where(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "own_later.py").write_text(
+        "CALLS = []\n\ndef score(outputs, y):\n    CALLS.append(0)\n    return outputs[:, len(CALLS)]\n"
+    )
+    text = SPEC.replace("runs = 2", 'runs = 1\nmetric = "own_later:score"')
+    (folder / "my.toml").write_text(text.replace('["dense", "kd"]', "[]"))
+    assert run(["compress", "my.toml"]) == 2
+    said = capsys.readouterr().err
+    assert re.search(
+        r"my.toml, line 14, \[compress\] metric: own_later:score\(\) was called on .* IndexError", said
+    )
+    assert (folder / "my" / "models").exists()
+
+
+def test_patience_is_no_key_of_a_compression(folder: Path) -> None:
+    (folder / "my.toml").write_text(SPEC.replace("lr = 0.01", "lr = 0.01\npatience = 3"))
+    with pytest.raises(SpecFileError, match=r"my.toml, line 10, \[train\] patience: unknown key"):
+        read("my.toml", CompressSpec)
 
 
 def test_files_of_others_are_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from discreet.compressors._rounds import _score
 from discreet.defences import parse as defence
 from discreet.ensemble import Diverged
 from discreet.estimate import Estimate
+from discreet.methods import check
 from discreet.mlp import MLP
 from discreet.phase import Outcome, Setting
 from discreet.recipe import Recipe
@@ -221,6 +222,27 @@ def test_a_run_none_of_whose_candidates_stays_finite_stops_as_it_was() -> None:
     rounds = [each for each in found.history["rounds"] if each["run"] == 1]
     assert [each["epoch"] for each in rounds] == [3]
     assert found.history["extra"][1] > rounds[0]["distinct"]
+
+
+def test_a_training_too_short_for_any_round_says_so() -> None:
+    short = setting(recipe=replace(RECIPE, epochs=2))
+    check("safecompress(test='loss')", short)
+    found = fit("safecompress(test='loss')", short)
+    assert found.history["rounds"] == []
+    assert [note for note in found.notes if "no candidates were tested" in note]
+    static = fit("static", short)
+    for name, value in static.params.items():
+        assert torch.equal(found.params[name], value)
+    assert not [note for note in fit(QUICK.format("tm")).notes if "no candidates" in note]
+
+
+@pytest.mark.parametrize("fields", ["interval=10", "interval=9", "stop=0.1", "tune=7"])
+def test_fields_that_leave_no_round_are_refused(fields: str) -> None:
+    with pytest.raises(
+        ValueError, match="interval, tune, stop: expected an update before the masks stay, with time"
+    ):
+        check(f"safecompress(test='loss', {fields})", setting())
+    check("safecompress(test='loss', interval=8, tune=4)", setting())
 
 
 def test_patience_stops_a_run() -> None:

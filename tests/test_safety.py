@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,10 @@ import pytest
 from discreet._find import SpecError
 from discreet.estimate import Estimate
 from discreet.methods import fit
-from discreet.release_audit import _ratio, assess, check_tests, less, mean_of_runs
-from discreet.safety import Found, parse
+from discreet.release_audit import _ratio, assess, check_tests, less, mean_of_runs, try_tests
+from discreet.safety import Case, Found, parse
 from discreet.safety._judge import best_threshold, decided, judge
-from discreet.safety.attribute import Attribute
+from discreet.safety.attribute import Attribute, _check_kind
 from discreet.safety.basket import Basket
 from tests.compression import setting
 from tests.conformance.test_safety import case, the_same
@@ -69,6 +70,62 @@ def test_a_basket_is_its_strongest_part_or_a_weighted_mean() -> None:
     mean = parse("basket(tests=('modified', 'loss'), weights=(3.0, 1.0))")([one], seeds=[3])[0]
     assert mean.leak == pytest.approx(0.75 * parts[0].leak + 0.25 * parts[1].leak)
     assert list(mean.parts) == ["modified", "loss"]
+    assert mean.value.value == mean.leak
+    assert mean.error == pytest.approx(0.75 * parts[0].error + 0.25 * parts[1].error)
+
+
+def test_the_default_basket_is_bit_for_bit_the_stronger_of_its_tests() -> None:
+    for strength in (0.0, 1.0):
+        one = case(1, strength)
+        alone = [parse(name)([one], seeds=[3])[0] for name in ("modified", "odds")]
+        worst = max(alone, key=lambda each: each.leak)
+        the_same(parse("basket")([one], seeds=[3])[0], worst)
+        assert parse("basket")([one], seeds=[3])[0].error == worst.error
+
+
+def test_a_weighted_mean_rises_with_an_attribute_s_leak_whatever_its_unit() -> None:
+    """A mean absolute error falls the more leaks; its size in pounds or tons says nothing."""
+    pytest.importorskip("sklearn")
+    test = parse("basket(tests=('loss', \"attribute(metric='mae')\"), weights=(1.0, 1.0))")
+    told = {(unit, strength): test([aged(strength, unit)], seeds=[0])[0]
+            for unit in (1.0, 1000.0) for strength in (0.0, 5.0)}  # fmt: skip
+    assert told[1.0, 5.0].value.value == told[1.0, 5.0].leak > told[1.0, 0.0].value.value + 0.5
+    for found in told.values():
+        assert found.error == pytest.approx(sum(each.error for each in found.parts.values()) / 2)
+    for strength in (0.0, 5.0):
+        one, other = told[1.0, strength], told[1000.0, strength]
+        assert (one.leak, one.error) == (
+            pytest.approx(other.leak, rel=0.01),
+            pytest.approx(other.error, rel=0.01),
+        )
+
+
+@dataclass(frozen=True)
+class Rates:
+    """A test of one's own that says only in its outcome what it measures."""
+
+    metric_: str = "auc"
+    scored: bool = True
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset()
+
+    def __call__(
+        self, cases: Sequence[Case], *, seeds: Sequence[int], init: Sequence[Found] | None = None
+    ) -> list[Found]:
+        del seeds, init
+        scores = np.arange(len(cases[0].judged), dtype=float)
+        value = Estimate(0.06, 0.05, 0.07, 9, 0.95)
+        return [Found(0.5, value, self.metric_, scores if self.scored else None) for _ in cases]
+
+
+def test_metrics_that_only_an_outcome_tells_are_not_mixed() -> None:
+    for own in (f"{__name__}:Rates", f"{__name__}:Rates('accuracy', False)"):
+        with pytest.raises(
+            ValueError, match=r"tests: expected tests of one metric.*got 'modified' \(accuracy\) and"
+        ):
+            Basket(("modified", own))([case(0, 1.0)], seeds=[0])
 
 
 def test_a_basket_needs_what_its_tests_need() -> None:
@@ -81,6 +138,23 @@ def test_a_basket_needs_what_its_tests_need() -> None:
         ("basket(tests=())", "tests: expected spec strings of tests"),
         ("basket(weights=(1.0,))", r"weights: expected 2 positive numbers, one a test, got \(1.0,\)"),
         ("basket(tests=('modifed',))", "did you mean 'modified'"),
+        (
+            "basket(tests=('loss', 'odds', 'loss'), weights=(1.0, 1.0, 1.0))",
+            "tests: expected each test once, got 'loss' twice",
+        ),
+        ("basket(tests=('loss', 'loss'))", "tests: expected each test once, got 'loss' twice"),
+        (
+            "basket(tests=('modified', 'attribute'))",
+            r"one metric, of which .*, got 'modified' \(accuracy\) and 'attribute' \(accuracy of an attribute\)",
+        ),
+        (
+            "basket(tests=('odds', \"loss(metric='tpr@0.01')\"))",
+            r"one metric.*\(tpr@0.01\); give weights for a mean",
+        ),
+        (
+            "basket(tests=('odds', \"basket(tests=('loss', 'modified'), weights=(1.0, 2.0))\"))",
+            "one metric.*a weighted mean of loss, modified",
+        ),
         ("attack('lyra')", "did you mean 'lira'"),
         ("blackbox(learner='ridge')", "learner: expected neural_blackbox with settings, got 'ridge'"),
     ],
@@ -97,19 +171,32 @@ def test_an_error_of_an_estimate_as_a_standard_error() -> None:
     assert found.error == pytest.approx(np.sqrt(2 * 0.25 / 10_000) / 2, rel=0.02)
 
 
+def aged(strength: float, unit: float = 1.0) -> Case:
+    """A case with a number in its hidden layer, more of it the greater the strength."""
+    one, rng = case(0, 0.0), np.random.default_rng(1)
+
+    def tell(part):
+        age = rng.normal(50, 10, len(part))
+        hidden = rng.normal(size=(len(part), 3)) + strength * (age - 50)[:, None] / 10
+        return replace(part, hidden=hidden, attribute=unit * age)
+
+    return replace(one, known=tell(one.known), judged=tell(one.judged))
+
+
+def test_what_is_no_class_is_not_told_as_one() -> None:
+    with pytest.raises(ValueError, match=r"attribute: expected classes .*use attribute\(metric='mae'\)"):
+        Attribute()([aged(1.0)], seeds=[0])
+    _check_kind(np.array(["a", "b"]), "accuracy")
+    with pytest.raises(ValueError, match="attribute: expected numbers for the metric mae"):
+        _check_kind(np.array(["a", "b"]), "mae")
+
+
 def test_a_number_is_inferred_and_leaks_more_the_lower_the_error() -> None:
     pytest.importorskip("sklearn")
-    one = case(0, 0.0)
-    rng = np.random.default_rng(1)
+    test = Attribute(("linear", "trees"), metric="mae")
 
     def with_age(strength: float) -> Found:
-        def tell(part):
-            age = rng.normal(50, 10, len(part))
-            hidden = rng.normal(size=(len(part), 3)) + strength * (age - 50)[:, None] / 10
-            return replace(part, hidden=hidden, attribute=age)
-
-        test = Attribute(("linear", "trees"), metric="mae")
-        return test([replace(one, known=tell(one.known), judged=tell(one.judged))], seeds=[0])[0]
+        return test([aged(strength)], seeds=[0])[0]
 
     blind, told = with_age(0.0), with_age(5.0)
     assert blind.leak == pytest.approx(1.0, abs=0.02)
@@ -159,13 +246,35 @@ def test_equal_models_are_equally_attacked_whatever_else_is() -> None:
 
 
 def test_an_audit_takes_attacks_that_tell_an_accuracy() -> None:
-    for spec in ("modified(metric='auc')", "attribute", "basket(weights=(1.0, 2.0))"):
+    for spec in (
+        "modified(metric='auc')",
+        "attribute",
+        "basket(weights=(1.0, 2.0))",
+        "basket(tests=(\"modified(metric='auc')\",))",
+        "basket(tests=('basket(weights=(1.0, 2.0))',))",
+    ):
         with pytest.raises(ValueError, match="tests: expected membership attacks that tell an accuracy, got"):
             check_tests([spec], "ce")
     with pytest.raises(ValueError, match="'modified' reads classes, but the task is a regression"):
         check_tests(["modified"], "mse")
+    with pytest.raises(ValueError, match="'modified' reads classes, but the task is a regression"):
+        check_tests(["basket"], "mse")
+    assert list(check_tests(["basket(tests=('loss',))"], "mse")) == ["basket(tests=('loss',))"]
     with pytest.raises(ValueError, match="tests: expected at least one, got none"):
         check_tests([], "ce")
+
+
+@pytest.mark.parametrize(
+    ("own", "told"), [("Rates", "tells auc"), ("Rates('accuracy', False)", "scores no samples")]
+)
+def test_an_audit_reads_no_rate_as_an_accuracy(own: str, told: str) -> None:
+    given = setting()
+    fresh = given.model.init([0, 1])
+    message = rf"tests: expected membership attacks that tell an accuracy, got .*, which {told}"
+    with pytest.raises(ValueError, match=message):
+        assess(given, given.model, fresh, tests=["loss", f"{__name__}:{own}"])
+    with pytest.raises(ValueError, match=message):
+        try_tests([f"{__name__}:{own}"], given)
 
 
 def test_runs_that_agree_are_no_certainty_and_intervals_end_where_the_figure_does() -> None:

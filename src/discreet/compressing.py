@@ -21,7 +21,15 @@ from discreet._content import content_of
 from discreet._find import bare
 from discreet.bank.identity import identity
 from discreet.compressed_audit import names_of
-from discreet.compressing_checks import check_audit, check_folder, check_jobs, check_reference, located
+from discreet.compressing_checks import (
+    check_audit,
+    check_folder,
+    check_jobs,
+    check_reference,
+    located,
+    try_audit,
+    try_metric,
+)
 from discreet.compressing_kept import Job, Work, key_of, trained
 from discreet.compressing_roles import dealt
 from discreet.compressing_told import Results, covers, keep, plan, told_of, unit_of
@@ -243,6 +251,9 @@ def _prepare(
             raise located(source, error, "compress") from error
 
     check_jobs(source, jobs_of(spec), setting)
+    try_audit(source, spec.safety.audit, setting(own.densities[0]))
+    if ":" in own.metric:
+        try_metric(source, setting(own.densities[0]))
     content = {
         "data": {"x": x.numpy(), "y": y.numpy(), "attribute": attribute},
         "roles": {"fit": roles.fit} | dict(roles.parts()),

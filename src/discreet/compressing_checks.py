@@ -5,16 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+
 from discreet import methods, shipping
 from discreet.compressing_kept import Job
 from discreet.copies import digests
 from discreet.ensemble import Diverged
+from discreet.initial import initialise
+from discreet.model_seeds import init_seed
+from discreet.performance import performance
 from discreet.phase import Setting
 from discreet.planned import planned_by
-from discreet.release_audit import check_tests
+from discreet.release_audit import check_tests, try_tests
+from discreet.seen import outputs_on
 from discreet.spec import CalledError, CompressSpec, Loaded, Source, SpecFileError
 
-__all__ = ["check_audit", "check_folder", "check_jobs", "check_reference", "located"]
+__all__ = [
+    "check_audit",
+    "check_folder",
+    "check_jobs",
+    "check_reference",
+    "located",
+    "try_audit",
+    "try_metric",
+]
 
 WRITTEN = (
     *shipping.FILES,
@@ -52,11 +66,13 @@ def located(source: Source, error: Exception, *key: str) -> Exception:
         error: Its message begins with the name of an argument, or not.
         key: The place, where the message does not say it.
     """
+    name, _, rest = str(error).partition(": ")
+    if isinstance(error, CalledError) and name in _PLACES:
+        return CalledError(f"{source.at(*_PLACES[name])}: {rest}", error.shown)
     if isinstance(error, SpecFileError | CalledError):
         return error
     if isinstance(error, Diverged):
         return SpecFileError(f"{source.at('train', 'lr')}: {error}")
-    name, _, rest = str(error).partition(": ")
     told = rest if name in _PLACES else str(error)
     hint = next((hint for words, hint in _HINTS.items() if words in told), "")
     return SpecFileError(f"{source.at(*_PLACES.get(name, key))}: {told}{hint}")
@@ -120,6 +136,40 @@ def check_jobs(source: Source, jobs: Sequence[Job], setting: Callable[[float], S
             methods.check(job.method, setting(job.density))
         except ValueError as error:
             raise located(source, error, "compress", "method") from error
+
+
+def try_audit(source: Source, tests: Sequence[str], setting: Setting) -> None:
+    """Refuse attacks of the final audit that refuse the model or the data, as untrained models show.
+
+    Raises:
+        SpecFileError: Naming the key.
+    """
+    try:
+        try_tests(tests, setting)
+    except ValueError as error:
+        raise SpecFileError(f"{source.at('safety', 'audit')}: {error}") from error
+
+
+def try_metric(source: Source, setting: Setting) -> None:
+    """Refuse a metric of the user's that raises or gives no scores on what an untrained model says.
+
+    Args:
+        source: The spec.
+        setting: The task; its metric is a function of the user's.
+
+    Raises:
+        SpecFileError, CalledError: Naming the key.
+    """
+    rows = setting.roles.validation[:1]
+    dtype = setting.x.dtype if setting.x.is_floating_point() else torch.float32
+    stack = initialise(setting.model, [init_seed(setting.seed, 0)], dtype)
+    ((told,),) = outputs_on(setting, setting.model, {"": stack}, rows).values()
+    try:
+        performance(
+            told["outputs"], setting.y[torch.from_numpy(rows[0])].numpy(), setting.kind, setting.metric
+        )
+    except ValueError as error:
+        raise located(source, error, "compress", "metric") from error
 
 
 def check_reference(spec: CompressSpec, source: Source, data: Loaded) -> None:

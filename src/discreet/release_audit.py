@@ -6,9 +6,9 @@ The attackers learn on one half of the audit panel and are judged on the other; 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,9 @@ from discreet.performance import performance
 from discreet.phase import Setting
 from discreet.safety import Case, Found, SafetyTest, parse
 from discreet.safety._judge import LEVEL, judge
+from discreet.safety.basket import Basket
 from discreet.seen import cases, cases_of, outputs_on
+from discreet.tried import tried
 
 __all__ = [
     "TESTS",
@@ -32,6 +34,7 @@ __all__ = [
     "check_tests",
     "less",
     "mean_of_runs",
+    "try_tests",
 ]
 
 TESTS = ("modified", "loss", "odds")
@@ -143,7 +146,9 @@ def _assessment(
     setting: Setting, methods: Mapping[str, SafetyTest], shown: Sequence[Case], answers: _Answers
 ) -> Assessment:
     seeds = [int(stream(setting.seed, run, AUDIT).integers(2**62)) for run in range(setting.runs)]
-    found = {spec: test(shown, seeds=seeds) for spec, test in methods.items()}
+    found = {
+        spec: [_accused(spec, each) for each in test(shown, seeds=seeds)] for spec, test in methods.items()
+    }
     member = [case.judged_member for case in shown]
     strongest = [
         max((each[run] for each in found.values()), key=lambda each: each.leak) for run in range(setting.runs)
@@ -196,12 +201,49 @@ def check_tests(tests: Sequence[str], task: str) -> dict[str, SafetyTest]:
         raise ValueError("tests: expected at least one, got none")
     methods = {spec: parse(spec) for spec in tests}
     for spec, test in methods.items():
-        weighted = getattr(test, "weights", None) is not None
-        if "attribute" in test.needs or weighted or getattr(test, "metric", "accuracy") != "accuracy":
-            raise ValueError(f"tests: expected membership attacks that tell an accuracy, got {spec!r}")
-        if task == "mse" and spec.partition("(")[0] in ("modified", "odds", "blackbox", "whitebox", "basket"):
-            raise ValueError(f"tests: {spec!r} reads classes, but the task is a regression; use 'loss'")
+        for own, each in _within(spec, test):
+            weighted = isinstance(each, Basket) and each.weights is not None
+            if "attribute" in each.needs or weighted or getattr(each, "metric", "accuracy") != "accuracy":
+                raise ValueError(f"tests: expected membership attacks that tell an accuracy, got {spec!r}")
+            if task == "mse" and own.partition("(")[0] in ("modified", "odds", "blackbox", "whitebox"):
+                raise ValueError(f"tests: {own!r} reads classes, but the task is a regression; use 'loss'")
     return methods
+
+
+def try_tests(tests: Sequence[str], setting: Setting) -> None:
+    """Before anything is trained, refuse tests of an audit that refuse the model or the data: each is run once.
+
+    Args:
+        tests: As ``assess``.
+        setting: The task.
+
+    Raises:
+        ValueError: As ``check_tests``, and of a test itself.
+    """
+    for spec, test in check_tests(tests, setting.kind).items():
+        _accused(spec, tried(setting, "audit", test))
+
+
+def _within(spec: str, test: SafetyTest) -> Iterator[tuple[str, SafetyTest]]:
+    """A test with its spec string, and those that it consists of."""
+    yield spec, test
+    if isinstance(test, Basket):
+        for own, each in test.methods.items():
+            yield from _within(own, each)
+
+
+def _accused(spec: str, found: Found) -> Found:
+    """An outcome, if it is one of a membership attack that tells an accuracy.
+
+    Raises:
+        ValueError: It is not: a rate would be read as an accuracy.
+    """
+    if found.metric != "accuracy" or found.scores is None:
+        told = "scores no samples" if found.scores is None else f"tells {found.metric}"
+        raise ValueError(
+            f"tests: expected membership attacks that tell an accuracy, got {spec!r}, which {told}"
+        )
+    return found
 
 
 def mean_of_runs(
@@ -271,9 +313,7 @@ def _performance(
 
 
 def _judged(found: Found, member: np.ndarray, metric: str) -> Estimate:
-    if found.scores is None:
-        raise ValueError("tests: expected membership attacks, got one that scores no samples")
-    return judge(found.scores, member, metric).value
+    return judge(cast(np.ndarray, found.scores), member, metric).value
 
 
 def _floored(value: Estimate) -> Estimate:

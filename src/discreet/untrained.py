@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from torch import Tensor
-
 from discreet.compressors._masked import of_setting
 from discreet.compressors._narrow import narrowed
 from discreet.compressors.kd import KD
@@ -20,10 +18,9 @@ from discreet.compressors.safecompress import Safecompress
 from discreet.compressors.set import SET
 from discreet.compressors.static import Static
 from discreet.defences.distil import Distil
-from discreet.initial import initialise
-from discreet.model_seeds import init_seed
 from discreet.phase import Compressor, Defence, Phase, Setting, Teacher, defended, fresh_phase
 from discreet.sparse import Plan, close, counts, draw_masks, grow_rules
+from discreet.tried import fresh_weights
 
 __all__ = ["check_defences"]
 
@@ -48,7 +45,7 @@ def check_defences(compressor: Compressor, defences: Sequence[Defence], setting:
         return
     phase = _begun(compressor, setting)
     if phase.teacher is None and any(defence.needs_teacher for defence in every):
-        phase = replace(phase, teacher=Teacher(setting.model, _fresh(setting)))
+        phase = replace(phase, teacher=Teacher(setting.model, fresh_weights(setting)))
     phase, _ = defended(phase, every, lambda what, share: None)
     _ = phase.gradients, phase.remarks  # made, and refused, when they are read
     if isinstance(compressor, Safecompress):
@@ -60,7 +57,7 @@ def _begun(compressor: Compressor, setting: Setting) -> Phase:
         case KD():
             return fresh_phase(setting, model=narrowed(setting))
         case Prune() | MIAPrune():
-            fresh, plan = _fresh(setting), setting.plan or Plan(setting.density)
+            fresh, plan = fresh_weights(setting), setting.plan or Plan(setting.density)
             shapes = of_setting(setting).shapes
             kept = counts(shapes, setting.density, plan.allocation)
             masks = draw_masks(shapes, kept, range(setting.runs), seed=setting.seed)
@@ -79,12 +76,6 @@ def _begun(compressor: Compressor, setting: Setting) -> Phase:
 def _sparse(setting: Setting, prune: str | None, grow: str | None) -> Phase:
     plan = setting.plan or Plan(setting.density)
     return fresh_phase(setting, plan=replace(plan, density=setting.density, prune=prune, grow=grow))
-
-
-def _fresh(setting: Setting) -> dict[str, Tensor]:
-    x = fresh_phase(setting).x
-    seeds = [init_seed(setting.seed, run) for run in range(setting.runs)]
-    return initialise(setting.model, seeds, *([x.dtype] if x.is_floating_point() else []))
 
 
 def _check_growth(compressor: Safecompress, phase: Phase) -> None:

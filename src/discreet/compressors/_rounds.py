@@ -39,7 +39,7 @@ from discreet.training_inputs import key_of
 from discreet.training_state import TrainingState
 from discreet.trajectory import Trajectory
 
-__all__ = ["Rounds"]
+__all__ = ["Rounds", "times_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +77,7 @@ class Rounds:
             SparseError: Nothing to mask, or a density that leaves a layer nothing.
             Diverged: In the first epoch, before which there is no good model to keep.
         """
-        total, plan = self.phase.recipe.epochs, self._plan
-        times = [epoch for epoch in plan.times(total) if epoch + self.tune <= total]
+        total, plan, times = self.phase.recipe.epochs, self._plan, self.times
         course = kept(scratch, self._key)
         if course is None:
             course = self._begin(times[0] if times else total, progress)
@@ -97,6 +96,11 @@ class Rounds:
         self._judging.point(course)
         progress("done", 1.0)
         return course, "; ".join(course.lost)
+
+    @property
+    def times(self) -> list[int]:
+        """Epochs after which there is a round."""
+        return times_of(self._plan, self.tune, self.phase.recipe.epochs)
 
     @property
     def _plan(self) -> Plan:
@@ -326,6 +330,11 @@ class Rounds:
             {name: hashlib.sha256(rows.tobytes()).hexdigest() for name, rows in setting.roles.parts()},
         ]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def times_of(plan: Plan, tune: int, epochs: int) -> list[int]:
+    """Updates of a plan's masks that leave time to tune candidates, in a training of so many epochs."""
+    return [epoch for epoch in plan.times(epochs) if epoch + tune <= epochs]
 
 
 def _score(candidate: Candidate) -> tuple[float, float]:

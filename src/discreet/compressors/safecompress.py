@@ -16,12 +16,12 @@ import torch
 
 from discreet import _find
 from discreet.compressors._masked import check_masks
-from discreet.compressors._rounds import Rounds
+from discreet.compressors._rounds import Rounds, times_of
 from discreet.phase import Defence, Outcome, Progress, Setting, defended, finished, fresh_phase
 from discreet.safety import parse as parse_test
-from discreet.seen import check_needs
 from discreet.selection_rules import parse as parse_rule
 from discreet.sparse import Plan, Schedule
+from discreet.tried import tried
 
 __all__ = ["Safecompress"]
 
@@ -82,13 +82,16 @@ class Safecompress:
         self._plans(Plan(0.5), 100)
 
     def check(self, setting: Setting) -> None:
-        """Refuse a model that cannot be masked, or a setting without what the safety test needs.
+        """Refuse a model that cannot be masked, fields that leave no round, and what the safety test refuses.
+
+        The test is run once on the model as it is before training.
 
         Raises:
             ValueError: Naming it.
         """
         check_masks(setting)
-        check_needs(setting, parse_test(self.test).needs)
+        self._check_rounds(setting.recipe.epochs)
+        tried(setting, "loop", parse_test(self.test))
 
     def __call__(self, setting: Setting, defences: Sequence[Defence], progress: Progress) -> Outcome:
         """Train; see ``Compressor``.
@@ -121,6 +124,12 @@ class Safecompress:
             defences,
         )
         course, note = rounds.go(progress, setting.scratch)
+        notes = [*phase.remarks, *([note] if note else [])]
+        if not rounds.times:
+            notes.append(
+                f"No update falls before the masks stay, in {phase.recipe.epochs} epochs: no candidates were tested,"
+                " and it was trained as with a static mask"
+            )
         share = phase.subsets.shape[1] / setting.roles.fit.shape[1]
         extra = sum(course.extra) / len(course.extra)
         stopped = course.state.stopped.double()  # runs that lost patience trained less
@@ -132,10 +141,26 @@ class Safecompress:
             {name: mask.bool() for name, mask in course.state.masks.items()},
             epochs * share,
             spent + (epochs + extra) * share,
-            (*phase.remarks, note) if note else phase.remarks,
+            tuple(notes),
             phase.epsilon,
             {"points": course.points, "rounds": course.rounds, "extra": course.extra},
         )
+
+    def _check_rounds(self, epochs: int) -> None:
+        """Refuse fields that leave no round in a training that has some by default; a shorter one has none at all.
+
+        Raises:
+            ValueError: Naming the fields.
+        """
+
+        def times(method: Safecompress) -> list[int]:
+            return times_of(next(iter(method._plans(Plan(0.5), epochs).values())), method.tune, epochs)
+
+        if times(Safecompress()) and not times(self):
+            raise ValueError(
+                "interval, tune, stop: expected an update before the masks stay, with time to tune candidates, in"
+                f" {epochs} epochs, got interval={self.interval}, tune={self.tune}, stop={self.stop:g}"
+            )
 
     def _plans(self, base: Plan, epochs: int) -> dict[str, Plan]:
         """The candidates' plans by name, in their fixed order."""

@@ -62,6 +62,7 @@ class Attribute:
             raise ValueError("hidden: expected what the last layer takes in, got nothing")
         if case.known.attribute is None or case.judged.attribute is None:
             raise ValueError("attribute: expected the private attribute of every sample, got none")
+        _check_kind(case.known.attribute, self.metric)
         order = np.argsort(case.known.sample, kind="stable")
         x, a = case.known.hidden[order], case.known.attribute[order]
         judge = self._mae if self.metric == "mae" else self._accuracy
@@ -89,6 +90,22 @@ class Attribute:
         half = 1.959963984540054 * float(wrong.std(ddof=1)) / np.sqrt(n)
         value = Estimate(mean, mean - half, mean + half, n, LEVEL, "normal interval of a mean")
         return Found(max(1.0, guess / max(mean, 1e-300)), value, "mae")
+
+
+def _check_kind(attribute: np.ndarray, metric: str) -> None:
+    """Refuse an attribute that the metric cannot judge.
+
+    Raises:
+        ValueError: Numbers that are no classes for an accuracy, or no numbers for an error.
+    """
+    number = attribute.dtype.kind in "biuf"
+    if metric == "mae" and not number:
+        raise ValueError(f"attribute: expected numbers for the metric mae, got {attribute.dtype}")
+    if metric == "accuracy" and attribute.dtype.kind == "f" and (attribute != np.floor(attribute)).any():
+        raise ValueError(
+            "attribute: expected classes for the metric accuracy, got numbers that are not whole; use"
+            " attribute(metric='mae')"
+        )
 
 
 def _fit(name: str, metric: str, seed: int) -> Any:
