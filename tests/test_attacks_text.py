@@ -256,7 +256,11 @@ def test_order_of_texts_and_models_is_nothing(method: str) -> None:
     [
         ("logp", "mink", r"logp: this attack reads the signal 'logp' \[row, token\]; .*discreet.llm"),
         ("logp_std", "minkpp", "logp_std: .*discreet.llm"),
-        ("pretrained_loss", "pretrained", "pretrained_loss: .*before fine-tuning.*discreet.llm"),
+        (
+            "pretrained_loss",
+            "pretrained",
+            r"pretrained_loss: .*before fine-tuning.*discreet\.llm\.losses\(base, encoded\)",
+        ),
     ],
 )
 def test_a_missing_signal_is_named_and_where_it_comes_from(gone: str, method: str, words: str) -> None:

@@ -19,7 +19,8 @@ class Pretrained:
     """What fine-tuning gained on a text: the loss of the model before it, less the target's; in nats a token.
 
     The model before fine-tuning is public and never saw these texts as training data, so it is the reference that
-    one has without a second run. Needs the signal ``pretrained_loss`` [sample].
+    one has without a second run. Needs the signal ``pretrained_loss`` [sample], which
+    ``discreet.llm.losses(base, encoded)`` gives of the texts that are attacked.
     """
 
     def __call__(self, blind: Record, row: int) -> Float[np.ndarray, " sample"]:
@@ -27,7 +28,8 @@ class Pretrained:
         if "pretrained_loss" not in blind.signals or blind.axes["pretrained_loss"] != ("sample",):
             raise blind.error(
                 "pretrained_loss: this attack needs the signal 'pretrained_loss' [sample], each text's loss under "
-                "the model before fine-tuning; measure texts with discreet.llm.release, or add it"
+                "the model before fine-tuning; discreet.llm.release measures fine-tuned models alone: add what "
+                "discreet.llm.losses(base, encoded) gives of the same texts, with the axes ('sample',)"
             )
         before = np.asarray(blind.signal("pretrained_loss"), dtype=np.float64)
         return before + own_score(blind, row, "loss")
