@@ -15,6 +15,8 @@ __all__ = ["claims", "cleaned"]
 
 _NEAR = 0.05
 """An AUC is near chance if it is told to be within this of 1/2."""
+_FIGURE_11 = ("average precision", "auc", "tpr@0.15", "tpr@0.1")
+"""Figures of merit of Figure 11."""
 _MORE = "more quantizers, runs or texts"
 
 
@@ -112,7 +114,7 @@ def _follows(found: Found, says: str, where: str, attacks: Sequence[str], metric
 
 def _unrelated(found: Found, alone: Sequence[str]) -> Claim:
     """Only a narrow interval around 0 would show that there is no relation; that of 11 quantizers is wide."""
-    told = [e for a in alone if (e := found.agreements[a, "auc"]) is not None]
+    told = [e for a in alone for m in _FIGURE_11 if (e := found.agreements[a, m]) is not None]
     related = sum(not e.low <= 0 <= e.high for e in told)
     verdict: Verdict = "does not" if 2 * related > len(told) else "cannot tell"
     numbers = (
