@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-
-import torch
 
 from discreet import methods, shipping
 from discreet.compressing_kept import Job
+from discreet.compressors._performance import performances
 from discreet.copies import digests
 from discreet.ensemble import Diverged
-from discreet.initial import initialise
-from discreet.model_seeds import init_seed
-from discreet.performance import performance
 from discreet.phase import Setting
 from discreet.planned import planned_by
 from discreet.release_audit import check_tests, try_tests
-from discreet.seen import outputs_on
 from discreet.spec import CalledError, CompressSpec, Loaded, Source, SpecFileError
+from discreet.tried import fresh_weights
 
 __all__ = [
     "check_audit",
@@ -160,14 +157,9 @@ def try_metric(source: Source, setting: Setting) -> None:
     Raises:
         SpecFileError, CalledError: Naming the key.
     """
-    rows = setting.roles.validation[:1]
-    dtype = setting.x.dtype if setting.x.is_floating_point() else torch.float32
-    stack = initialise(setting.model, [init_seed(setting.seed, 0)], dtype)
-    ((told,),) = outputs_on(setting, setting.model, {"": stack}, rows).values()
+    alone = replace(setting, roles=setting.roles.of(0))
     try:
-        performance(
-            told["outputs"], setting.y[torch.from_numpy(rows[0])].numpy(), setting.kind, setting.metric
-        )
+        performances(alone, alone.model, {"": fresh_weights(alone)})
     except ValueError as error:
         raise located(source, error, "compress", "metric") from error
 
