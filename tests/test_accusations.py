@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from discreet._types import Bool, Float
 from discreet.accusations import accuse, benjamini_hochberg
@@ -131,142 +130,13 @@ def test_null_rate(method: str, known: float) -> None:
     assert low < np.mean(shares) < 0.118
 
 
-def dealt(member: np.ndarray, seed: int, *, leak: float = 0.0, aside: int = 0) -> Record:
-    """A record of runs that share out the samples so, and of further samples in none."""
-    member = np.hstack([member, np.zeros((len(member), aside), bool)])
-    rng = np.random.default_rng([7, seed])
-    logit = rng.normal(1, 1, member.shape[1]) + 0.7 * rng.normal(size=member.shape) + leak * member
-    return Record(
-        run=tuple(f"{i}" for i in range(len(member))),
-        step=np.ones(len(member)),
-        variant=("sign",) * len(member),
-        sample=np.arange(member.shape[1]) + 1000,
-        signals={"loss": np.logaddexp(0.0, -logit)},
-        member=member,
-    )
-
-
-def shards(count: int, samples: int, seed: int) -> np.ndarray:
-    return np.eye(count, dtype=bool)[:, np.random.default_rng(seed).permutation(samples) % count]
-
-
-def exactly(times: int, runs: int, samples: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).random((runs, samples)).argsort(axis=0) < times
-
-
-DESIGNS = {
-    "shards": lambda seed: shards(4, 1200, seed),
-    "half": lambda seed: exactly(3, 6, 1200, seed),
-    "third": lambda seed: exactly(2, 6, 1200, seed),
-    "most": lambda seed: exactly(4, 6, 1200, seed),
-    "folds": lambda seed: ~shards(5, 1200, seed),
-}
-
-
-@pytest.mark.parametrize("aside", [0, 300])
-@pytest.mark.parametrize("method", ["reference", "base", "lira(mode='offline')"])
-@pytest.mark.parametrize("design", ["shards", "half"])
-def test_the_number_of_references_accuses_nobody(design: str, method: str, aside: int) -> None:
-    """No leak: p-values of members and non-members have one law, be there samples in no run or not."""
-    theirs: dict[bool, list[np.ndarray]] = {True: [], False: []}
-    for seed in range(3):
-        record = dealt(DESIGNS[design](seed), seed, aside=aside)
-        for run in record.runs[:3]:
-            found = accuse(record, method, run=run, variant="sign", alpha=0.1)
-            assert found.source == "other runs"
-            member = record.membership(run)[found.sample - 1000]
-            assert member.sum() == record.membership(run).sum()
-            for side in (True, False):
-                theirs[side].append(found.p[member == side])
-    members, others = (np.concatenate(theirs[side]) for side in (True, False))
-    assert stats.ks_2samp(members, others).pvalue > 0.001
-    assert abs(np.mean(members) - np.mean(others)) < 0.03
-    assert np.mean(np.concatenate([members, others]) <= 0.1) == pytest.approx(0.1, abs=0.02)
-
-
-@pytest.mark.parametrize("method", ["reference", "base", "lira"])
-@pytest.mark.parametrize("design", ["shards", "half", "third", "most", "folds"])
-def test_the_rate_holds_for_non_members_of_designs_that_fix_counts(design: str, method: str) -> None:
-    """With a leak, in the references as in the target: their mixture must be that of the runs calibrated on."""
-    rates, power = [], []
-    for seed in range(4):
-        record = dealt(DESIGNS[design](seed), seed, leak=2.0)
-        for run in record.runs[:3]:
-            try:
-                found = accuse(record, method, run=run, variant="sign", alpha=0.1)
-            except RecordError:
-                assert method == "lira"
-                assert design in ("shards", "most", "folds")
-                return
-            member = record.membership(run)[found.sample - 1000]
-            rates.append((found.p[~member] <= 0.1).mean())
-            power.append((found.p[member] <= 0.1).mean())
-    assert np.mean(rates) == pytest.approx(0.1, abs=0.02)
-    assert np.mean(power) > 0.3
-
-
-@pytest.mark.parametrize("method", ["reference", "base"])
-def test_known_non_members_calibrate_designs_that_fix_counts(method: str) -> None:
-    rates = []
-    for seed in range(4):
-        record = dealt(DESIGNS["half"](seed), seed, leak=2.0)
-        told = np.random.default_rng(seed).random((6, 1200)) < 0.5
-        known = np.where(told, np.asarray(record.member), -1).astype(np.int8)
-        record = replace(record, signals={**record.signals, "known": known})
-        found = accuse(record, method, run="0", variant="sign", alpha=0.1)
-        assert found.source == "known"
-        rates.append((found.p[~record.membership("0")[found.sample - 1000]] <= 0.1).mean())
-    assert np.mean(rates) == pytest.approx(0.1, abs=0.03)
-
-
-@pytest.mark.parametrize("design", ["shards", "half"])
-def test_another_membership_of_the_target_leaves_the_list(design: str) -> None:
-    record = dealt(DESIGNS[design](0), 0, leak=2.0)
-    member = np.array(record.member)
-    member[1] = np.random.default_rng(1).permutation(member[1])
-    for method in ("loss", "reference", "base", "lira(mode='offline')"):
-        one, two = (
-            accuse(each, method, run="1", variant="sign", fdr=0.2)
-            for each in (record, replace(record, member=member))
-        )
-        assert np.array_equal(one.p, two.p)
-        assert one.accused.tolist() == two.accused.tolist()
-
-
-def test_runs_without_the_variant_are_not_counted_as_references() -> None:
-    """Of eight runs that hold each sample four times one lacks the variant: who counts all eight counts unevenly."""
-    counted = []
-    for seed in range(12):
-        whole = dealt(exactly(4, 8, 800, seed), seed)
-        both = replace(
-            whole,
-            run=whole.run * 2,
-            step=np.ones(16),
-            variant=("full",) * 8 + ("sign",) * 8,
-            signals={"loss": np.vstack([whole.signal("loss")] * 2)},
-        )
-        record = both.take_rows(np.flatnonzero(np.arange(16) != 13))  # the row of "sign" of run "5"
-        found = accuse(record, "lira(mode='offline')", run="0", variant="sign", alpha=0.1)
-        member = record.membership("0")
-        counted.append(found.p[member].mean() - found.p[~member].mean())
-    assert abs(np.mean(counted)) < 3 * np.std(counted, ddof=1) / np.sqrt(len(counted))
-
-
-def test_samples_in_no_other_run_are_judged_unless_the_others_cover_the_pool() -> None:
-    """Members of a shard are in no other run; a pair, and samples in neither, may be two of three shards."""
-    record = dealt(shards(4, 400, 0), 0, leak=3.0)
-    found = accuse(record, "loss", run="0", variant="sign", fdr=0.2)
-    assert (found.source, len(found.sample)) == ("other runs", 400)
-    assert len(found.accused) > 30
-    assert wrong(found, record) < 0.35
-    pair = accuse(bank(0, runs=4, mark=False), "loss", run="0", variant="sign", alpha=0.1)
-    assert (pair.source, len(pair.sample)) == ("other runs", 800)
-    # What the attacker knows shows it: a member that another run trained on as well.
-    told = accuse(bank(0, runs=4, mark=False, known=0.2), "lira", run="0", variant="sign", alpha=0.1)
-    assert told.source == "known"
-    assert len(told.sample) < 400
-    few = dealt(np.random.default_rng(0).random((3, 400)) < 0.05, 0)
-    assert len(accuse(few, "loss", run="0", variant="sign", alpha=0.1).sample) == 400
+def test_one_pair_and_samples_in_neither_may_be_two_of_three_shards() -> None:
+    found = accuse(bank(0, runs=4, mark=False), "loss", run="0", variant="sign", alpha=0.1)
+    assert (found.source, len(found.sample)) == ("other runs", 800)
+    # A known member that another run trained on shows that they are not.
+    known = accuse(bank(0, runs=4, mark=False, known=0.2), "lira", run="0", variant="sign", alpha=0.1)
+    assert known.source == "known"
+    assert len(known.sample) < 400
 
 
 @pytest.mark.parametrize("method", ["loss", "lira"])
