@@ -172,7 +172,7 @@ def _labels(batch: Any) -> Tensor:
 
 def _read(model: nn.Module) -> set[str]:
     """The columns that a ``Trainer`` does not remove."""
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model  # of an adapter
+    base: nn.Module = getattr(model, "get_base_model", lambda: model)()  # of an adapter
     return {*inspect.signature(base.forward).parameters, *LABELS}
 
 
