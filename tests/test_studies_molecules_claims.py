@@ -189,18 +189,22 @@ def without(cells: Mapping[Any, Cell], task: str) -> dict[Any, Cell]:
     return {**cells, **{(metric, task, v): cell(-0.3, float("nan")) for v in VARIANTS}}
 
 
+def by_both(cells: dict[Any, Cell]) -> dict[str, dict[Any, Cell]]:
+    return dict.fromkeys(RULES, cells)
+
+
 def test_tasks_whose_original_is_not_above_0_are_left_out_and_counted() -> None:
-    kept = dict.fromkeys(RULES, without(ordered([0.94, 0.95, 0.93, 0.95]), "t4"))
+    kept = by_both(without(ordered([0.94, 0.95, 0.93, 0.95]), "t4"))
     found = _order_stays(kept, [*NAMES, "t4"])
     assert found.verdict == "holds"
     assert found.numbers.count("; left out 1 of 5 tasks, where the original itself is not above 0") == 2
     assert found.numbers.count("in 0 of 4 tasks") == 2
-    fallen = dict.fromkeys(RULES, without(ordered([0.5, 0.52, 0.55, 0.5]), "t4"))
+    fallen = by_both(without(ordered([0.5, 0.52, 0.55, 0.5]), "t4"))
     assert _order_stays(fallen, [*NAMES, "t4"]).verdict == "does not"
     nothing = _order_stays(kept, ["t4"])
     assert nothing.verdict == "cannot tell"
     assert "no task left; left out 1 of 1 tasks" in nothing.numbers
-    costly = dict.fromkeys(RULES, without(costing([0.09, 0.10, 0.11, 0.10]), "t4"))
+    costly = by_both(without(costing([0.09, 0.10, 0.11, 0.10]), "t4"))
     assert _cost(costly, [*NAMES, "t4"]).verdict == "holds"
     assert "left out" not in _order_stays(kept, NAMES).numbers
 
