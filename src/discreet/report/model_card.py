@@ -165,8 +165,9 @@ def _not_claimed(rows: Sequence[Ranked], analysis: Analysis) -> Iterator[str]:
 def _epsilon(analysis: Analysis) -> str:
     """The guarantee that the training of all variants had; nothing where it had none, or is not known to."""
     told = analysis.more.get("epsilon")
-    fits = isinstance(told, list | tuple) and len(told) == 2
-    return guarantee(told) if fits and all(isinstance(each, int | float) for each in told) else ""
+    if not isinstance(told, list | tuple) or len(told) != 2:
+        return ""
+    return guarantee(told) if all(isinstance(each, int | float) for each in told) else ""
 
 
 def _names(rows: Sequence[Ranked]) -> str:
