@@ -225,3 +225,18 @@ def test_samples_that_no_run_holds_are_outside_the_pool_of_a_fixed_design() -> N
     assert np.array_equal(outside_pool(record(member), "0"), np.arange(130) >= 100)
     thirds = np.hstack([shards(3), np.zeros((3, 10), bool)])
     assert not outside_pool(record(thirds), "0").any()
+
+
+def test_what_learns_from_samples_in_no_run_finds_them_in_a_fixed_design() -> None:
+    """Surplus references of an even comparison count as having used all of their samples."""
+    member = np.hstack([exactly(2, 4, 100, 0), np.zeros((4, 60), bool)])
+    data = record(member, leak=3.0)
+    features = np.random.default_rng(0).normal(size=(160, 3))
+    data = replace(
+        data,
+        signals={**data.signals, "features": features, "margin": -np.log(data.signal("loss"))},
+        axes={**data.axes, "features": ("sample", "feature")},
+    )
+    e = expose(data, "quantile(learner='ridge',label=False)", "v")
+    found = auc(e.scores, e.member, keep=e.keep)
+    assert found.low > 0.6

@@ -101,7 +101,7 @@ def expose(
     for run in runs:
         record.trajectory(variant, run)
     seen = _seen(record, method, variant)
-    found = [attack(_even(record, seen, run), method, run=run, variant=variant, step=step) for run in runs]
+    found = [attack(_even(record, seen, run, method), method, run=run, variant=variant, step=step) for run in runs]
     member, keep = judged(record, runs)
     calibrating = np.zeros_like(member)
     if record.calibration is not None:
@@ -178,10 +178,13 @@ def _seen(record: Record, method: Attack, variant: str) -> Record:
     return record.take_rows(np.concatenate([record.rows(name) for name in sorted(names)]))
 
 
-def _even(record: Record, seen: Record, run: str) -> Record:
-    """Rows to attack a run with; the whole record knows the design, also where few runs have the variant."""
+def _even(record: Record, seen: Record, run: str, method: Attack) -> Record:
+    """Rows to attack a run with; the whole record knows the design, also where few runs have the variant.
+
+    What learns from samples in no run would find none, as surplus references count as having used theirs.
+    """
     dealt = tells_by_count(record, run)
-    if dealt is None:
+    if dealt is None or (hasattr(method, "untouched") and "public" not in record.signals):
         return seen
     blind = seen.blind(run)
     return evened(blind, dealt) if blind.member_runs else blind
