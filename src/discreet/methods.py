@@ -61,7 +61,7 @@ def written(spec: str) -> frozenset[str]:
         SpecError: As ``parse``.
 
     Example:
-        >>> sorted(written("safecompress('tm', test=\"odds(epochs=9)\") + re1(beta=0.2)"))
+        >>> sorted(written("safecompress('tm', test='odds') + re1(beta=0.2)"))
         ['rule', 'test']
     """
     first = _parts(spec)[0]
