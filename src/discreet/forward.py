@@ -13,15 +13,28 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from discreet._once import once
 from discreet._spread import spread
-from discreet._types import Float
+from discreet._types import Float, Int
 from discreet.device import Device
 from discreet.measured import convolves, sparse_pays
 from discreet.mlp import MLP
 from discreet.outputs import columns
 from discreet.sparse_inputs import SparseRows, density
 
-__all__ = ["Inputs", "Model", "Stack", "collect", "count", "inputs", "perceptron", "stack_of", "visit"]
+__all__ = [
+    "Inputs",
+    "Model",
+    "Stack",
+    "collect",
+    "count",
+    "dtype_of",
+    "inputs",
+    "inputs_at",
+    "perceptron",
+    "stack_of",
+    "visit",
+]
 
 Model = MLP | nn.Module
 Stack = Mapping[str, Tensor]
@@ -58,6 +71,20 @@ def inputs(model: Model, x: Inputs, dtype: torch.dtype = torch.float32) -> Tenso
         raise ValueError(f"x: expected shape [sample, {network.widths[0]}], got {list(x.shape)}")
     x = x.to(dtype)
     return SparseRows.of(x) if sparse_pays(x.shape[1], density(x)) else x
+
+
+def inputs_at(
+    model: Model, x: Tensor, rows: Int[Tensor, " taken"], dtype: torch.dtype
+) -> Tensor | SparseRows:
+    """What ``inputs`` makes of some samples; packed once where the data are ``unchanged``."""
+    what = ("rows at", perceptron(model) is None, dtype, rows.numpy().tobytes())
+    return once(x, what, lambda: inputs(model, x[rows], dtype), lambda made: isinstance(made, SparseRows))
+
+
+def dtype_of(stack: Stack) -> torch.dtype:
+    """The floating type of a stack's parameters."""
+    floating = (value.dtype for value in stack.values() if value.is_floating_point())
+    return next(floating, torch.float32)
 
 
 def stack_of(module: nn.Module) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from discreet._types import Float, Num
 from discreet.device import Device
-from discreet.forward import Inputs, Model, Stack, collect, count, inputs, stack_of, visit
+from discreet.forward import Inputs, Model, Stack, collect, count, dtype_of, inputs, stack_of, visit
 from discreet.hidden import penultimate
 from discreet.losses import LOSSES, as_labels, check_labels
 from discreet.queries import Query
@@ -48,7 +48,7 @@ def logits(
         >>> logits(network, network.init([0, 1]), torch.zeros(5, 8)).shape
         torch.Size([2, 5])
     """
-    outputs = collect(model, params, inputs(model, x, _dtype(params)), workers)
+    outputs = collect(model, params, inputs(model, x, dtype_of(params)), workers)
     return outputs[..., 0] if outputs.shape[-1] == 1 else outputs
 
 
@@ -116,7 +116,7 @@ def measure_stack(
         return {name: np.stack([each[name] for each in asked], axis=2) for name in asked[0]}
     stacks, target = list(variants.values()), as_labels(y)
     models = count(stacks)
-    x = inputs(model, x, _dtype(stacks[0]))
+    x = inputs(model, x, dtype_of(stacks[0]))
     if task not in LOSSES:
         raise ValueError(f"task: expected one of {', '.join(LOSSES)}, got {task!r}")
     names = USUAL[task] if which is None else tuple(which)
@@ -153,11 +153,6 @@ def measure_stack(
         name: found[name].reshape(len(stacks), models, *found[name].shape[1:]).swapaxes(0, 1)
         for name in names
     }
-
-
-def _dtype(stack: Stack) -> torch.dtype:
-    floating = (value.dtype for value in stack.values() if value.is_floating_point())
-    return next(floating, torch.float32)
 
 
 def _check(model: Model, stack: Stack, x: Tensor | SparseRows, y: Tensor, task: str) -> int:

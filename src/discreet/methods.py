@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from discreet import _find, compressors, defences
 from discreet._find import SpecError
+from discreet._once import unchanged
 from discreet.phase import Compressor, Defence, Outcome, Progress, Setting
 from discreet.untrained import check_defences
 
@@ -102,7 +103,8 @@ def fit(method: str | Method, setting: Setting, *, progress: Progress | None = N
     """
     found = parse(method)
     check(found, setting)
-    done = found.compressor(setting, found.defences, progress or (lambda what, share: None))
+    with unchanged(setting.x):
+        done = found.compressor(setting, found.defences, progress or (lambda what, share: None))
     return replace(done, method=str(found))
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from discreet._types import Float, Int, Num
+from discreet.forward import dtype_of, inputs_at
 from discreet.initial import Architecture, as_model
 from discreet.measure import measure_stack
 from discreet.phase import Setting
@@ -48,7 +49,8 @@ def outputs_on(
     for run, rows in enumerate(places):
         own = {name: {key: value[run : run + 1] for key, value in s.items()} for name, s in stacks.items()}
         at = torch.from_numpy(rows)
-        told = measure_stack(built, own, setting.x[at], setting.y[at], setting.kind, which=which)
+        x = inputs_at(built, setting.x, at, dtype_of(next(iter(own.values()))))
+        told = measure_stack(built, own, x, setting.y[at], setting.kind, which=which)
         for number, name in enumerate(stacks):
             found[name].append({key: values[0, number] for key, values in told.items()})
     return found

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from discreet._once import once
 from discreet._types import Int
 from discreet.forward import perceptron
 from discreet.mlp import MLP
@@ -36,18 +37,22 @@ def tensors(
         x = x if x.is_floating_point() else x.to(torch.float32)
         if x.ndim != 2 or x.shape[1] != network.widths[0]:
             raise ValueError(f"x: expected shape [sample, {network.widths[0]}], got {list(x.shape)}")
-    wrong = (
-        ~torch.isfinite(x).reshape(len(x), -1).all(1) if x.is_floating_point() else torch.zeros(len(x)).bool()
-    )
-    if bool(wrong.any()):
+    wrong = once(x, "not finite", lambda: _not_finite(x))
+    if len(wrong):
         raise ValueError(
-            f"x: expected finite numbers, got others in sample {int(wrong.nonzero()[0])}"
-            f" ({int(wrong.sum())} such samples)"
+            f"x: expected finite numbers, got others in sample {int(wrong[0])} ({len(wrong)} such samples)"
         )
     floating = x.dtype if x.is_floating_point() else torch.float32
     if recipe.loss in ("bce", "mse") or (y.is_floating_point() and recipe.loss != "ce"):
         y = y.to(floating)
     return x, y
+
+
+def _not_finite(x: Tensor) -> Int[Tensor, " wrong"]:
+    """Positions of the samples with numbers that are not finite."""
+    if not x.is_floating_point():
+        return torch.zeros(0, dtype=torch.int64)
+    return (~torch.isfinite(x).reshape(len(x), -1).all(1)).nonzero()[:, 0]
 
 
 def check_subsets(subsets: Int[np.ndarray, "model n"], samples: int, ids: Sequence[int]) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from discreet._types import Float, Int
 from discreet.estimate import Estimate
+from discreet.forward import dtype_of, inputs_at
 from discreet.initial import Architecture, as_model
 from discreet.losses import LOSSES
 from discreet.measure import logits
@@ -62,7 +63,7 @@ def _answers(
     found = []
     for run, places in enumerate(torch.from_numpy(np.ascontiguousarray(positions))):
         own = {name: value[run : run + 1] for name, value in params.items()}
-        outputs = logits(built, own, data.x[places])[0].double()
+        outputs = logits(built, own, inputs_at(built, data.x, places, dtype_of(own)))[0].double()
         y = data.y[places]
         found.append(
             (outputs[:, None] if outputs.ndim == 1 else outputs, y.double() if y.is_floating_point() else y)

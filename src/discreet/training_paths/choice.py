@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from discreet._once import once
 from discreet._types import Num
 from discreet.forward import inputs, perceptron
 from discreet.losses import Loss
@@ -112,7 +113,7 @@ def choose(
     if path == "written":
         if network is None:
             raise ValueError("path: written is for multilayer perceptrons; use func, loop or auto")
-        rows = inputs(network, x, x.dtype)
+        rows = once(x, ("rows", x.dtype), lambda: inputs(network, x, x.dtype))
         kind = "sparse" if isinstance(rows, SparseRows) else "written"
         return Choice(path, Written(network, rows, y, loss), chunk(kind, parameters, batch_size), None)
     if path == "func":
