@@ -65,7 +65,9 @@ def test_nobody_or_everybody_caught_is_one_answer_a_family(units: int, size: int
     else:
         assert point.high >= 1 - open_to - 1e-6
     rows = tpr_at_fpr(scores, member, 0.3).tpr
-    assert rows.high - rows.low < point.high - point.low or size == 2, "of four rows nothing is known either way"
+    assert rows.high - rows.low < point.high - point.low or size == 2, (
+        "of four rows nothing is known either way"
+    )
 
 
 def test_the_tpr_of_families_is_covered() -> None:

@@ -101,7 +101,9 @@ def expose(
     for run in runs:
         record.trajectory(variant, run)
     seen = _seen(record, method, variant)
-    found = [attack(_even(record, seen, run, method), method, run=run, variant=variant, step=step) for run in runs]
+    found = [
+        attack(_even(record, seen, run, method), method, run=run, variant=variant, step=step) for run in runs
+    ]
     member, keep = judged(record, runs)
     calibrating = np.zeros_like(member)
     if record.calibration is not None:
