@@ -9,14 +9,12 @@ from collections.abc import Iterator, Sequence
 from discreet._words import number
 from discreet.estimate import Estimate
 from discreet.studies.claim import Claim, Verdict
-from discreet.studies.language_found import ATTACKS, BEFORE, FULL, METRICS, REFERENCES, Found
+from discreet.studies.language_found import ATTACKS, BEFORE, FIGURE_11, FULL, METRICS, REFERENCES, Found
 
 __all__ = ["claims", "cleaned"]
 
 _NEAR = 0.05
 """An AUC is near chance if it is told to be within this of 1/2."""
-_FIGURE_11 = ("average precision", "auc", "tpr@0.15", "tpr@0.1")
-"""Figures of merit of Figure 11."""
 _MORE = "more quantizers, runs or texts"
 
 
@@ -114,7 +112,7 @@ def _follows(found: Found, says: str, where: str, attacks: Sequence[str], metric
 
 def _unrelated(found: Found, alone: Sequence[str]) -> Claim:
     """Only a narrow interval around 0 would show that there is no relation; that of 11 quantizers is wide."""
-    told = [e for a in alone for m in _FIGURE_11 if (e := found.agreements[a, m]) is not None]
+    told = [e for a in alone for m in FIGURE_11 if (e := found.agreements[a, m]) is not None]
     related = sum(not e.low <= 0 <= e.high for e in told)
     verdict: Verdict = "does not" if 2 * related > len(told) else "cannot tell"
     numbers = (

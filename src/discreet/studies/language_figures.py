@@ -13,7 +13,7 @@ from discreet._types import Float
 from discreet.studies.averaged import mean_interval
 from discreet.studies.figures import board, svg
 from discreet.studies.language_claims import cleaned
-from discreet.studies.language_found import ATTACKS, FULL, METRICS, REFERENCES, Found
+from discreet.studies.language_found import ATTACKS, FIGURE_11, FULL, METRICS, REFERENCES, Found
 from discreet.studies.language_page import training_curve
 
 __all__ = ["draw"]
@@ -141,10 +141,9 @@ def _training(found: Found) -> Any:
 
 def _correlations(found: Found) -> Any:
     """Spearman correlation of r with each attack, with its interval, one box a metric."""
-    metrics = ("average precision", "auc", "tpr@0.15", "tpr@0.1")
-    figure, axes = board(1, len(metrics), 2.6, 3.0)
+    figure, axes = board(1, len(FIGURE_11), 2.6, 3.0)
     attacks = ("best", *found.attacks)
-    for ax, metric in zip(axes[0], metrics, strict=True):
+    for ax, metric in zip(axes[0], FIGURE_11, strict=True):
         for place, attack in enumerate(attacks):
             told = found.agreements[attack, metric]
             if told is not None:
